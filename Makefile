@@ -1,0 +1,27 @@
+# Every target sets up what it needs; a second run finds it ready.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench clean
+
+.venv/ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[kafka,dev]'
+	touch $@
+
+demo: .venv/ready
+	$(BIN)/svead-stream demo
+
+test: .venv/ready
+	$(BIN)/python -m pytest
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage results
