@@ -1,0 +1,283 @@
+"""The rate of alerts is the rate asked for, on any detector, and every path to it gives the same answer."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import anomaly, base, checks, compose, evaluate, linear_model, metrics, preprocessing
+
+from svead_stream.alerts import ConformalFilter
+
+
+class Echo(base.AnomalyDetector):
+    """A detector whose score is the event's value, so that a test can choose the scores."""
+
+    def __init__(self) -> None:
+        self.learned: list[float] = []
+
+    def learn_one(self, x: dict[Any, Any]) -> None:
+        self.learned.append(x[0])
+
+    def score_one(self, x: dict[Any, Any]) -> float:
+        return float(x[0])
+
+
+class Level(base.AnomalyDetector):
+    """A detector that follows the mean of what it learned: distance to it is the score."""
+
+    def __init__(self) -> None:
+        self.mean = 0.0
+
+    def learn_one(self, x: dict[Any, Any]) -> None:
+        self.mean += 0.1 * (x[0] - self.mean)
+
+    def score_one(self, x: dict[Any, Any]) -> float:
+        return float(abs(x[0] - self.mean))
+
+
+def naive_p_values(scores: list[float], window: int) -> list[float]:
+    """Count, for every score, how many of the scores before it are as high or higher."""
+    recent: list[float] = []
+    p_values = []
+    for score in scores:
+        if math.isnan(score):
+            p_values.append(1.0)
+            continue
+        as_high = [other for other in recent if other >= score]
+        p_values.append((1 + len(as_high)) / (1 + len(recent)))
+        if score != 0.0 or recent:
+            recent = [*recent, score][-window:]
+    return p_values
+
+
+def loop(model: Any, rows: Any) -> tuple[list[float], list[float], list[bool]]:
+    scores, p_values, alerts = [], [], []
+    for x in rows:
+        scores.append(model.score_one(x))
+        p_values.append(model.p_value(scores[-1]))
+        alerts.append(model.classify(scores[-1]))
+        model.learn_one(x)
+    return scores, p_values, alerts
+
+
+some_scores = st.lists(
+    st.one_of(st.integers(0, 5).map(float), st.floats(allow_nan=True, allow_infinity=True)), max_size=60
+)
+
+
+@given(scores=some_scores, window=st.integers(1, 20))
+@settings(deadline=None)
+def test_p_values_are_those_of_counting_by_hand(scores: list[float], window: int) -> None:
+    model = ConformalFilter(Echo(), alert_rate=0.5, window=window)
+    expected = naive_p_values(scores, window)
+    for score, p_value in zip(scores, expected, strict=True):
+        assert model.p_value(score) == p_value
+        assert model.classify(score) == (p_value <= 0.5)
+        if not math.isnan(score):
+            assert model.classify(score) == (score > model.threshold)
+        model.learn_one({0: score})
+    assert model.n_seen_ == len(scores)
+    assert model.n_alerts_ == sum(p <= 0.5 for p in expected)
+
+
+@given(scores=some_scores, cuts=st.lists(st.integers(0, 60), max_size=4), protect=st.booleans())
+@settings(deadline=None)
+def test_mini_batches_are_the_loop_however_they_are_cut(
+    scores: list[float], cuts: list[int], protect: bool
+) -> None:
+    by_loop = ConformalFilter(Echo(), alert_rate=0.2, window=9, protect=protect)
+    # missing values are left out of events, so NaN cannot be an event's only value here
+    rows = [[score] for score in scores if not math.isnan(score)]
+    expected = loop(by_loop, [dict(enumerate(row)) for row in rows])
+    by_batch = ConformalFilter(Echo(), alert_rate=0.2, window=9, protect=protect)
+    X = np.array(rows, dtype=float).reshape(-1, 1)
+    parts = [by_batch.score_learn_many(part) for part in np.split(X, sorted(min(c, len(X)) for c in cuts))]
+    for i, column in enumerate(expected):
+        assert np.concatenate([part[i] for part in parts]).tolist() == column
+    assert by_batch.detector.learned == by_loop.detector.learned
+    assert pickle.dumps(by_batch._recent) == pickle.dumps(by_loop._recent)
+
+
+@pytest.mark.parametrize("alert_rate", [0.001, 0.01, 0.05])
+@pytest.mark.parametrize("shape", ["normal", "lognormal", "cauchy"])
+def test_a_stable_stream_alerts_at_the_rate_asked_for(alert_rate: float, shape: str) -> None:
+    rng = np.random.default_rng(3)
+    scores = {"normal": rng.normal, "lognormal": rng.lognormal, "cauchy": rng.standard_cauchy}[shape](
+        size=150_000
+    )
+    model = ConformalFilter(Echo(), alert_rate=alert_rate)
+    alerts = model.score_learn_many(scores[:, None]).alerts
+    assert alerts[5_000:].mean() == pytest.approx(alert_rate, rel=0.2)
+
+
+def test_half_space_trees_alert_at_the_rate_asked_for() -> None:
+    model = ConformalFilter(anomaly.HalfSpaceTrees(n_trees=5, height=6, seed=1), alert_rate=0.01)
+    X = np.clip(np.random.default_rng(2).normal(0.5, 0.12, (20_000, 3)), 0, 1)
+    alerts = model.score_learn_many(X).alerts
+    assert alerts[1_000:].mean() == pytest.approx(0.01, rel=0.2)
+
+
+@pytest.mark.parametrize("factor", [100.0, 0.01])
+def test_the_rate_returns_after_scores_moved_to_another_level(factor: float) -> None:
+    rng = np.random.default_rng(4)
+    model = ConformalFilter(Echo(), alert_rate=0.05)
+    model.score_learn_many(rng.random((5_000, 1)) + 1)
+    model.score_learn_many(factor * (rng.random((model.capacity, 1)) + 1))
+    after = model.score_learn_many(factor * (rng.random((20_000, 1)) + 1)).alerts
+    assert after.mean() == pytest.approx(0.05, rel=0.2)
+
+
+def test_a_protected_detector_does_not_learn_alerts() -> None:
+    rng = np.random.default_rng(5)
+    model = ConformalFilter(Echo(), alert_rate=0.01, protect=True)
+    model.score_learn_many(rng.random((2_000, 1)))
+    model.learn_one({0: 9.0})
+    assert 9.0 not in model.detector.learned
+    model.protect = False
+    model.learn_one({0: 9.5})
+    assert 9.5 in model.detector.learned
+
+
+def test_a_protected_detector_learns_a_new_regime_all_the_same() -> None:
+    rng = np.random.default_rng(6)
+    model = ConformalFilter(Level(), alert_rate=0.01, protect=True)
+    model.score_learn_many(rng.normal(0, 1, (3_000, 1)))
+    model.score_learn_many(rng.normal(50, 1, (300, 1)))
+    assert model.detector.mean == pytest.approx(50, abs=2)
+
+
+def test_a_protected_detector_is_not_locked_by_scores_that_rise_for_ever() -> None:
+    model = ConformalFilter(Level(), alert_rate=0.01, protect=True)
+    model.score_learn_many(np.random.default_rng(7).normal(0, 1, (3_000, 1)))
+    climb = np.cumsum(np.linspace(1, 3, 5_000))[:, None]  # ever steeper: each score is the highest so far
+    model.score_learn_many(climb)
+    assert model.detector.mean > 0.99 * climb[-1, 0]
+
+
+def test_there_is_no_alert_before_one_could_be_that_rare() -> None:
+    model = ConformalFilter(Echo(), alert_rate=0.01)
+    alerts = model.score_learn_many(np.arange(1.0, 101.0)[:, None]).alerts
+    assert alerts.tolist() == [False] * 99 + [True]
+
+
+def test_equal_scores_are_no_alerts() -> None:
+    model = ConformalFilter(Echo(), alert_rate=0.05)
+    assert not model.score_learn_many(np.full((5_000, 1), 0.7)).alerts.any()
+    assert model.classify(0.8)
+
+
+def test_zeros_of_a_detector_that_warms_up_do_not_make_the_rest_alerts() -> None:
+    rng = np.random.default_rng(8)
+    scores = np.concatenate([np.zeros(250), 0.9 + 0.05 * rng.random(2_000)])
+    alerts = ConformalFilter(Echo(), alert_rate=0.01).score_learn_many(scores[:, None]).alerts
+    assert alerts.sum() < 40
+
+
+def test_memory_stays_the_same_however_long_the_stream() -> None:
+    model = ConformalFilter(Level(), alert_rate=0.05)
+    rng = np.random.default_rng(9)
+    model.score_learn_many(rng.random((2_000, 1)))
+    before = len(pickle.dumps(model))
+    model.score_learn_many(rng.random((20_000, 1)))
+    assert len(pickle.dumps(model)) == pytest.approx(before, abs=64)
+    assert len(model._recent) == len(model._sorted) == len(model._withheld) == model.capacity
+
+
+def test_judging_changes_nothing() -> None:
+    model = ConformalFilter(Level(), alert_rate=0.05)
+    model.score_learn_many(np.random.default_rng(9).random((300, 1)))
+    before = pickle.dumps(model)
+    judged = model.score_many(np.array([[0.5], [70.0]]))
+    model.p_value(3.0), model.classify(3.0), model.score_one({0: 3.0}), model.threshold
+    assert pickle.dumps(model) == before
+    assert judged.alerts.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("alert_rate", [0.0, 1.0, -0.1, 2, math.nan])
+def test_an_alert_rate_that_makes_no_sense_is_refused(alert_rate: float) -> None:
+    with pytest.raises(ValueError, match="alert_rate must lie between 0 and 1"):
+        ConformalFilter(Echo(), alert_rate=alert_rate)
+
+
+def test_a_window_that_could_never_alert_is_refused_with_the_least_that_could() -> None:
+    with pytest.raises(ValueError, match="at least 999"):
+        ConformalFilter(Echo(), alert_rate=0.001, window=500)
+    ConformalFilter(Echo(), alert_rate=0.001, window=999)
+
+
+def as_pandas(rows: list[dict[str, Any]]) -> Any:
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("table", [as_pandas, pl.DataFrame, pa.Table.from_pylist])
+def test_tables_reach_a_river_pipeline_without_their_missing_values(table: Any) -> None:
+    rng = np.random.default_rng(10)
+    rows: list[dict[str, Any]] = [
+        {"level": None if i % 7 == 0 else float(rng.random()), "kind": "ab"[i % 2]} for i in range(700)
+    ]
+
+    def pipeline() -> Any:
+        numbers = compose.SelectType(float) | preprocessing.MinMaxScaler()
+        words = compose.SelectType(str) | preprocessing.OneHotEncoder()
+        return ConformalFilter((numbers + words) | anomaly.HalfSpaceTrees(n_trees=3, height=4, seed=1), 0.05)
+
+    expected = loop(pipeline(), [{k: v for k, v in row.items() if v is not None} for row in rows])
+    judged = pipeline().score_learn_many(table(rows))
+    assert [column.tolist() for column in judged] == [list(column) for column in expected]
+    assert max(judged.scores) > 0
+
+
+def stream(n: int = 1_500) -> Iterator[tuple[dict[str, float], bool]]:
+    rng = np.random.default_rng(11)
+    for i in range(n):
+        odd = i % 100 == 99
+        yield {"a": rng.normal(0.5, 0.05) + 0.4 * odd, "b": rng.normal(0.5, 0.05)}, odd
+
+
+def test_river_evaluates_it_like_its_own_filters() -> None:
+    model = ConformalFilter(preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1), alert_rate=0.02)
+    metric = evaluate.progressive_val_score(stream(), model, metrics.ROCAUC())
+    assert metric.get() > 0.8
+
+
+def test_in_a_river_pipeline_it_keeps_alerts_from_the_model_behind_it() -> None:
+    seen: list[float] = []
+
+    class Spy(linear_model.LinearRegression):
+        def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
+            seen.append(x["a"])
+
+    model = ConformalFilter(anomaly.HalfSpaceTrees(seed=1, window_size=50), alert_rate=0.02) | Spy()
+    for x, odd in stream():
+        model.learn_one(x, float(odd))
+    assert len(seen) > 1_450
+    assert sum(a > 0.75 for a in seen[500:]) < sum(x["a"] > 0.75 for x, _ in list(stream())[500:]) / 2
+
+
+def test_supervised_detectors_are_given_the_target() -> None:
+    model = ConformalFilter(anomaly.GaussianScorer(window_size=None, grace_period=10), alert_rate=0.02)
+    for i in range(300):
+        model.learn_one({}, float(i % 10))
+    assert model.classify(model.score_one({}, 60.0))
+
+
+@pytest.mark.parametrize(
+    "check", list(checks.yield_checks(ConformalFilter(Level()))), ids=lambda c: c.__name__
+)
+def test_river_accepts_it_as_an_estimator(check: Any) -> None:
+    check(ConformalFilter(**next(ConformalFilter._unit_test_params())))
+
+
+def test_a_detector_without_snapshots_says_so() -> None:
+    with pytest.raises(TypeError, match="HalfSpaceTrees has no to_bytes"):
+        ConformalFilter(anomaly.HalfSpaceTrees()).to_bytes()
