@@ -1,5 +1,4 @@
-"""From scores to alerts: a detector's score says "stranger than that one", an alert rate says how often to
-be told.
+"""From scores to alerts: a score says how strange an event is, an alert rate how often one wants to hear of it.
 
 Scores have no fixed scale and move with the data, so a threshold that was right yesterday is wrong today.
 Each score is ranked among the recent ones instead (a conformal p-value), and the rank is what is compared
@@ -140,9 +139,10 @@ class ConformalFilter(base.AnomalyFilter):
 
     @property
     def threshold(self) -> float:
-        """The score that an event has to exceed to be an alert now; infinite while too few scores are
-        known.""" known = len(self._sorted) allowed = int(self.alert_rate * (known + 1)) if (allowed + 1) /
-        (known + 1) <= self.alert_rate:  # the product was rounded down past a whole number
+        """The score that an event has to exceed to be an alert; infinite while too few scores are known."""
+        known = len(self._sorted)
+        allowed = int(self.alert_rate * (known + 1))
+        if (allowed + 1) / (known + 1) <= self.alert_rate:  # the product was rounded down past a whole number
             allowed += 1
         return self._sorted[known - allowed] if allowed else math.inf
 
@@ -238,8 +238,8 @@ class ConformalFilter(base.AnomalyFilter):
     # snapshots
 
     def to_bytes(self) -> bytes:
-        """Write the filter and its detector to bytes; the detector must have `to_bytes` too, as
-        StreamingSVEAD has.""" if not hasattr(self.detector, "to_bytes"):
+        """Write the filter and its detector to bytes; the detector must have `to_bytes` too."""
+        if not hasattr(self.detector, "to_bytes"):
             raise TypeError(
                 f"{type(self.detector).__name__} has no to_bytes, so a filter around it has none; "
                 "use StreamingSVEAD, or pickle the filter as any river model"
