@@ -1,0 +1,67 @@
+"""Fixtures: one broker for the session, topics with names of their own for each test, and a few short helpers.
+
+``SVEAD_TEST_BOOTSTRAP`` names an existing cluster to use instead. Where no broker can be started the tests are
+skipped with the reason, except in CI (``CI`` is set), where that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside this file
+
+pytest.importorskip("kafka", reason="needs svead-stream[kafka]")
+
+from broker import Cluster, NoBroker
+from streams import Stream
+
+
+def _started(folder: Path, count: int) -> Cluster:
+    cluster = Cluster(folder, count)
+    try:
+        cluster.start()
+    except NoBroker as error:
+        cluster.stop()
+        if os.environ.get("CI"):
+            pytest.fail(f"no Kafka broker, and CI needs one: {error}", pytrace=False)
+        pytest.skip(f"no Kafka broker: {error}")
+    return cluster
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One node of our own, which tests may restart."""
+    if os.environ.get("SVEAD_TEST_BOOTSTRAP"):
+        pytest.skip("SVEAD_TEST_BOOTSTRAP is set: this test needs a broker that it may restart")
+    started = _started(tmp_path_factory.mktemp("kafka"), 1)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes, for failover."""
+    started = _started(tmp_path_factory.mktemp("kafka3"), 3)
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Where the broker listens: the existing cluster named in the environment, or one started here."""
+    existing = os.environ.get("SVEAD_TEST_BOOTSTRAP")
+    if existing:
+        return existing
+    cluster: Cluster = request.getfixturevalue("cluster")
+    return cluster.bootstrap
+
+
+@pytest.fixture
+def stream(bootstrap: str, request: pytest.FixtureRequest) -> Stream:
+    """Fresh topics for one test: input with four partitions, output, dead letters and state."""
+    return Stream(bootstrap, request.node.name)
