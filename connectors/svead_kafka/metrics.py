@@ -1,0 +1,44 @@
+"""What a worker tells Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+_LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_PARTITION = ("topic", "partition")
+
+
+class Metrics:
+    """Counters and gauges of one worker, in a registry of their own so that two workers of a process don't clash."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        registry = self.registry
+        self.events = Counter("svead_events", "Events scored and committed.", _PARTITION, registry=registry)
+        self.alerts = Counter("svead_alerts", "Alerts among them.", _PARTITION, registry=registry)
+        self.dead_letters = Counter("svead_dead_letters", "Messages that were no events.", _PARTITION, registry=registry)
+        self.missing = Counter("svead_missing_values", "Missing values met.", _PARTITION, registry=registry)
+        self.lag = Gauge("svead_lag", "Messages not yet scored.", _PARTITION, registry=registry)
+        self.batch = Histogram(
+            "svead_batch_seconds", "Decoding, scoring and sending a batch.", buckets=_LATENCIES, registry=registry
+        )
+        self.commit = Histogram(
+            "svead_commit_seconds", "Committing a transaction.", buckets=_LATENCIES, registry=registry
+        )
+        self.snapshot_bytes = Gauge("svead_snapshot_bytes", "Size of the last saved model.", _PARTITION, registry=registry)
+        self.snapshot_age = Gauge(
+            "svead_snapshot_age_seconds", "Time since a model was last saved.", _PARTITION, registry=registry
+        )
+        self.models = Gauge("svead_models", "Models in memory.", registry=registry)
+        self.retries = Counter("svead_retries", "Transactions and connections that failed.", registry=registry)
+        self.rebalances = Counter("svead_rebalances", "Changes of the assigned partitions.", registry=registry)
+
+    def serve(self, port: int, host: str) -> None:
+        """Answer Prometheus on a port, from a thread of its own."""
+        start_http_server(port, addr=host, registry=self.registry)
+
+    def forget(self, topic: str, partition: int) -> None:
+        """Stop reporting gauges of a partition that another worker has now."""
+        for gauge in (self.lag, self.snapshot_bytes, self.snapshot_age):
+            if (topic, str(partition)) in gauge._metrics:
+                gauge.remove(topic, str(partition))

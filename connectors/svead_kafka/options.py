@@ -1,0 +1,158 @@
+"""Everything that can be said to a worker, in one frozen object that the command line and the library share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from svead_kafka.errors import ConfigurationError
+
+TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a worker reads, writes and does.
+
+    Parameters
+    ----------
+    bootstrap
+        Brokers to ask for the others, ``host:port`` separated by commas.
+    input
+        Topics to read events from.
+    output
+        Topic for scored events.
+    group
+        Consumer group. Workers of one group share the partitions, and the models belong to the group.
+    dead_letters
+        Topic for messages that are no events; without one they are counted and logged.
+    state
+        Compacted topic for the models; by default the output topic with ``-state`` behind it.
+    features
+        The features to use, dotted names; all numbers and booleans when empty. A name stands for all below it.
+    ignore
+        Names not to use.
+    start
+        Where a group without offsets begins: ``earliest`` or ``latest``.
+    model_per
+        ``partition``: one model for each input partition; ``key``: one for each message key.
+    max_models
+        With ``model_per="key"``, how many models are held in memory; the others wait in the state topic.
+    alert_rate
+        The share of events to alert on.
+    snapshot_every
+        A model is saved when this many offsets have passed since the first event it has not saved.
+    commit_every
+        Milliseconds between transactions while the stream is slow; a fast one commits sooner.
+    max_batch
+        Most events in a transaction. Slow models get fewer, so that a transaction takes about a second.
+    max_event_bytes
+        Messages larger than this (key, value and headers) are dead letters.
+    top_features
+        How many features an alert names.
+    include_event
+        Whether a scored event carries the event itself.
+    create_topics
+        Whether to create the output, dead-letter and state topics where they are missing.
+    detector
+        Parameters of the detector, as its constructor takes them.
+    if_changed
+        What to do when the saved models were made with other parameters: ``fail``, or ``restart`` with new ones.
+    client
+        Properties of the Kafka clients, by kafka-python's names. May hold secrets, so it is never printed.
+    transactional_id
+        Name of this worker's transactions, different for each worker of the group. A name that outlives a restart
+        lets the next process finish at once what the last one left open; by default a random one.
+    max_retries
+        Attempts in a row before the worker gives up.
+    stall_timeout
+        Seconds without progress after which the process ends itself.
+    metrics_port, metrics_host
+        Where Prometheus finds the metrics; no port, no server.
+    """
+
+    bootstrap: str = "localhost:9092"
+    input: tuple[str, ...] = ()
+    output: str = ""
+    group: str = "svead"
+    dead_letters: str | None = None
+    state: str = ""
+    features: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    start: str = "earliest"
+    model_per: str = "partition"
+    max_models: int = 1000
+    alert_rate: float = 0.01
+    snapshot_every: int = 10_000
+    commit_every: int = 100
+    max_batch: int = 5000
+    max_event_bytes: int = 900_000
+    top_features: int = 5
+    include_event: bool = True
+    create_topics: bool = False
+    detector: Mapping[str, Any] = field(default_factory=dict)
+    if_changed: str = "fail"
+    client: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    transactional_id: str | None = None
+    max_retries: int = 8
+    stall_timeout: float = 120.0
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+
+    def __post_init__(self) -> None:
+        if not self.state and self.output:
+            object.__setattr__(self, "state", f"{self.output}-state")
+        for name in ("input", "features", "ignore"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise ConfigurationError(f"{name} must be a list of names, not the string {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        for missing, what in ((self.input, "an input topic"), (self.output, "an output topic")):
+            if not missing:
+                raise ConfigurationError(f"the worker needs {what}: --input EVENTS --output SCORED")
+        self._check_topics()
+        self._check_choices()
+
+    def _check_topics(self) -> None:
+        written = [self.output, self.state] + ([self.dead_letters] if self.dead_letters else [])
+        for topic in (*self.input, *written):
+            if not TOPIC.fullmatch(topic):
+                raise ConfigurationError(f"{topic!r} is no topic name; use letters, digits, '.', '_' and '-'")
+        every = [*self.input, *written]
+        twice = sorted({topic for topic in every if every.count(topic) > 1})
+        if twice:
+            raise ConfigurationError(f"topic {twice[0]!r} is used twice; input, output, dead letters and state must differ")
+
+    def _check_choices(self) -> None:
+        choices = {"start": ("earliest", "latest"), "model_per": ("partition", "key"), "if_changed": ("fail", "restart")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigurationError(f"{name} must be {' or '.join(allowed)}, not {getattr(self, name)!r}")
+        positive = ("max_models", "snapshot_every", "max_batch", "max_event_bytes", "max_retries", "stall_timeout")
+        for name in positive:
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be positive, not {getattr(self, name)!r}")
+        for name in ("commit_every", "top_features"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} must not be negative, not {getattr(self, name)!r}")
+        if not 0 < self.alert_rate < 1:
+            raise ConfigurationError(f"alert_rate must lie between 0 and 1, not {self.alert_rate!r}")
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        """What the numbers in a model depend on; saved beside it, and compared when it is restored."""
+        return {
+            "model_per": self.model_per,
+            "features": list(self.features),
+            "ignore": list(self.ignore),
+            "max_event_bytes": self.max_event_bytes,
+            "alert_rate": self.alert_rate,
+            "detector": dict(self.detector),
+        }
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """All option names."""
+        return [one.name for one in fields(cls)]

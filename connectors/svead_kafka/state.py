@@ -1,0 +1,159 @@
+"""Models in the state topic: how they are written, found again and read.
+
+The topic is compacted: of each record key the newest record stays. Two kinds of records are in it, both keyed by a
+JSON array so that any client can read the keys:
+
+- ``[group, topic, partition]``: the *checkpoint* of an input partition, a JSON object. ``offset`` says from where the
+  partition has to be replayed, ``life`` names the line of models it belongs to, ``options`` what they were made with.
+- ``[group, topic, partition, key, i]``: piece i of a model. ``key`` is null, or the message key in hexadecimal where
+  each key has a model. Headers tell the life, the offset up to which the model has learned, and the number of pieces.
+
+All records of one input partition go to one partition of the state topic, and each snapshot is written within one
+transaction. A reader who sees committed records only therefore sees whole snapshots, in the order they were written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import orjson
+from kafka import TopicPartition
+
+from svead_kafka.errors import StateError
+
+PIECE = 500_000  # bytes; brokers refuse messages of 1 MB and more unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Where the newest snapshot of a model is: the offsets of its pieces, and the input offset it covers."""
+
+    covers: int
+    at: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Found:
+    """What the state topic knows of one input partition."""
+
+    checkpoint: dict[str, Any] | None = None
+    models: dict[bytes | None, Saved] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record to be written to the state topic."""
+
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes]]
+
+
+def home(source: TopicPartition, partitions: int) -> int:
+    """The partition of the state topic in which the models of an input partition live."""
+    return int((crc32(source.topic.encode()) + source.partition) % partitions)
+
+
+def checkpoint_record(group: str, source: TopicPartition, checkpoint: dict[str, Any]) -> Record:
+    """The record that says from where to replay a partition."""
+    return Record(orjson.dumps([group, *source]), orjson.dumps(checkpoint), [])
+
+
+def model_records(
+    group: str, source: TopicPartition, key: bytes | None, life: str, covers: int, data: bytes
+) -> Iterator[Record]:
+    """A model, in as many pieces as it needs."""
+    pieces = [data[i : i + PIECE] for i in range(0, len(data), PIECE)] or [b""]
+    about = [("life", life.encode()), ("offset", b"%d" % covers), ("pieces", b"%d" % len(pieces))]
+    name = None if key is None else key.hex()
+    for i, piece in enumerate(pieces):
+        yield Record(orjson.dumps([group, *source, name, i]), piece, about)
+
+
+class StateReader:
+    """Reads the state topic, with a consumer that belongs to no group.
+
+    Parameters
+    ----------
+    consumer
+        A consumer that sees committed records only.
+    topic, group
+        The state topic, and the group whose models are wanted.
+    """
+
+    def __init__(self, consumer: Any, topic: str, group: str, timeout: float = 60.0) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        self._group = group
+        self._timeout = timeout
+
+    def scan(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, Found]:
+        """What the topic knows of these input partitions; reads their partitions of the topic from end to end."""
+        found = {source: Found() for source in sources}
+        pieces: dict[tuple[TopicPartition, bytes | None], dict[int, tuple[int, dict[str, bytes]]]] = {}
+        partitions = len(self._consumer.partitions_for_topic(self._topic) or ())
+        if not partitions:
+            raise StateError(f"the state topic {self._topic!r} has no partitions")
+        for number in sorted({home(source, partitions) for source in found}):
+            for record in self._all(TopicPartition(self._topic, number)):
+                group, topic, partition, *rest = orjson.loads(record.key)
+                source = TopicPartition(topic, partition)
+                if group != self._group or source not in found or record.value is None:
+                    continue
+                if not rest:
+                    found[source].checkpoint = orjson.loads(record.value)
+                    continue
+                key = None if rest[0] is None else bytes.fromhex(rest[0])
+                pieces.setdefault((source, key), {})[rest[1]] = (record.offset, dict(record.headers))
+        for (source, key), parts in pieces.items():
+            saved = _whole(parts, found[source].checkpoint)
+            if saved is not None:
+                found[source].models[key] = saved
+        return found
+
+    def load(self, source: TopicPartition, saved: Saved) -> bytes:
+        """The bytes of a saved model."""
+        partitions = len(self._consumer.partitions_for_topic(self._topic) or ())
+        place = TopicPartition(self._topic, home(source, partitions))
+        self._consumer.assign([place])
+        return b"".join(self._one(place, offset) for offset in saved.at)
+
+    def _all(self, place: TopicPartition) -> Iterator[Any]:
+        self._consumer.assign([place])
+        self._consumer.seek_to_beginning(place)
+        end = self._consumer.end_offsets([place])[place]
+        deadline = time.monotonic() + self._timeout
+        while self._consumer.position(place) < end:
+            batch = self._consumer.poll(timeout_ms=500).get(place, [])
+            yield from batch
+            if batch:
+                deadline = time.monotonic() + self._timeout
+            elif time.monotonic() > deadline:
+                raise StateError(f"reading {place} stopped at {self._consumer.position(place)} of {end}")
+
+    def _one(self, place: TopicPartition, offset: int) -> bytes:
+        self._consumer.seek(place, offset)
+        deadline = time.monotonic() + self._timeout
+        while time.monotonic() < deadline:
+            for record in self._consumer.poll(timeout_ms=500, max_records=1).get(place, []):
+                if record.offset == offset:
+                    value: bytes = record.value
+                    return value
+                raise StateError(f"no record at offset {offset} of {place}; was the state topic changed by hand?")
+        raise StateError(f"offset {offset} of {place} could not be read in {self._timeout:.0f} s")
+
+
+def _whole(parts: dict[int, tuple[int, dict[str, bytes]]], checkpoint: dict[str, Any] | None) -> Saved | None:
+    """The newest snapshot of which these are the pieces; None if it is of another life than the checkpoint's."""
+    _, about = parts[0]
+    if checkpoint is None or about["life"].decode() != checkpoint["life"]:
+        return None
+    count = int(about["pieces"])
+    for i in range(count):
+        if i not in parts or parts[i][1]["offset"] != about["offset"]:
+            raise StateError(f"piece {i} of {count} of a model is missing in the state topic")
+    return Saved(int(about["offset"]), tuple(parts[i][0] for i in range(count)))

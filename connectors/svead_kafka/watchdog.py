@@ -1,0 +1,69 @@
+"""Ends a process that no longer makes progress, so that its supervisor can start it afresh.
+
+The client's `commit_transaction` has no timeout and can wait for ever when the coordinator goes away at the wrong
+moment. Nothing in the process can cut that wait short, but ending the process is always safe: what was committed is
+committed, and the next process begins there.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from svead_kafka.errors import EXIT_STALLED
+
+log = logging.getLogger(__name__)
+
+
+def _end() -> None:
+    os._exit(EXIT_STALLED)  # exit() would wait for the threads that hang
+
+
+class Watchdog:
+    """A thread that acts when nobody has called `beat` for too long.
+
+    Parameters
+    ----------
+    timeout
+        Seconds without a beat that are taken for a stall.
+    on_stall
+        What to do then; by default the process ends with status 76.
+    """
+
+    def __init__(self, timeout: float, on_stall: Callable[[], None] = _end) -> None:
+        self.timeout = timeout
+        self.on_stall = on_stall
+        self._doing = "starting"
+        self._last = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="svead-watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._last = time.monotonic()
+        self._thread.start()
+
+    def beat(self, doing: str) -> None:
+        """Say that there was progress, and what comes next."""
+        self._doing = doing
+        self._last = time.monotonic()
+
+    def stop(self) -> None:
+        """End the watch."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(min(1.0, self.timeout / 4)):
+            silent = time.monotonic() - self._last
+            if silent > self.timeout:
+                log.critical("no progress for %.0f s while %s: ending the process", silent, self._doing)
+                faulthandler.dump_traceback(file=sys.__stderr__)
+                self.on_stall()
+                return
