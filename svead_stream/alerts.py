@@ -1,4 +1,4 @@
-"""From scores to alerts: a score says how strange an event is, an alert rate how often one wants to hear of it.
+"""From scores to alerts: a score says how strange an event is, an alert rate how often to hear of it.
 
 Scores have no fixed scale and move with the data, so a threshold that was right yesterday is wrong today.
 Each score is ranked among the recent ones instead (a conformal p-value), and the rank is what is compared
@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from river import base
+
+from svead_stream import snapshot
+from svead_stream.errors import SnapshotError
 
 __all__ = ["ConformalFilter", "Judged"]
 
@@ -95,9 +98,7 @@ class ConformalFilter(base.AnomalyFilter):
             raise ValueError(f"alert_rate must lie between 0 and 1, not {alert_rate!r}; 0.01 alerts on 1 %")
         if window is not None and (window + 1) * alert_rate < 1:
             least = math.ceil(1 / alert_rate) - 1
-            raise ValueError(
-                f"window={window} is too short to tell events of rate {alert_rate}: give at least {least}"
-            )
+            raise ValueError(f"window={window} is too short to tell events of rate {alert_rate}: give at least {least}")
         self.detector = detector
         self.alert_rate = alert_rate
         self.window = window
@@ -164,19 +165,21 @@ class ConformalFilter(base.AnomalyFilter):
         """Tell whether a score is an alert: whether its p-value is at most `alert_rate`."""
         return self.p_value(score) <= self.alert_rate
 
-    def score_many(self, X: Any) -> Judged:
+    def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> Judged:
         """Score and judge a mini-batch against what is known now; learns nothing.
 
         Parameters
         ----------
         X
             A 2-D array, or a pandas, polars or pyarrow table: one row an event.
+        feature_names
+            Names of the columns of an array; 0, 1, 2 ... without.
 
         """
         if hasattr(self.detector, "score_many"):
-            scores = np.asarray(self.detector.score_many(X), dtype=np.float64)
+            scores = np.asarray(self.detector.score_many(X, feature_names), dtype=np.float64)
         else:
-            scores = np.array([self.detector.score_one(x) for x in _events(X)], dtype=np.float64)
+            scores = np.array([self.detector.score_one(x) for x in _events(X, feature_names)], dtype=np.float64)
         p_values = np.array([self.p_value(score) for score in scores.tolist()], dtype=np.float64)
         return Judged(scores, p_values, p_values <= self.alert_rate)
 
@@ -188,7 +191,7 @@ class ConformalFilter(base.AnomalyFilter):
         if not self._take(score, self.p_value(score)):
             self.detector.learn_one(*args, **learn_kwargs)
 
-    def score_learn_many(self, X: Any) -> Judged:
+    def score_learn_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> Judged:
         """Score, judge and learn events one after the other: the same as a loop over them, only faster.
 
         Parameters
@@ -196,18 +199,20 @@ class ConformalFilter(base.AnomalyFilter):
         X
             A 2-D array, or a pandas, polars or pyarrow table: one row an event. Detectors that take one
             event at a time get dictionaries without the missing values.
+        feature_names
+            Names of the columns of an array; 0, 1, 2 ... without.
 
         """
         p_values: list[float] = []
         if hasattr(self.detector, "score_learn_many") and not self.protect:
-            scores = np.asarray(self.detector.score_learn_many(X), dtype=np.float64)
+            scores = np.asarray(self.detector.score_learn_many(X, feature_names), dtype=np.float64)
             for score in scores.tolist():
                 p_values.append(self.p_value(score))
                 self._take(score, p_values[-1])
         else:
             keep_missing = hasattr(self.detector, "score_learn_many")
             one_by_one: list[float] = []
-            for x in _events(X, keep_missing):
+            for x in _events(X, feature_names, keep_missing):
                 score = float(self.detector.score_one(x))
                 p_values.append(self.p_value(score))
                 if not self._take(score, p_values[-1]):
@@ -244,36 +249,39 @@ class ConformalFilter(base.AnomalyFilter):
                 f"{type(self.detector).__name__} has no to_bytes, so a filter around it has none; "
                 "use StreamingSVEAD, or pickle the filter as any river model"
             )
-        from svead_stream.snapshot import pack
-
-        header = {
+        fields = {
             "alert_rate": self.alert_rate,
             "window": self.window,
             "protect": self.protect,
             "n_seen": self.n_seen_,
             "n_alerts": self.n_alerts_,
         }
-        arrays = {
+        arrays: snapshot.Arrays = {
             "recent": np.array(self._recent, dtype=np.float64),
             "withheld": np.array(self._withheld, dtype=np.uint8),
             "detector": np.frombuffer(self.detector.to_bytes(), dtype=np.uint8),
         }
-        return pack(_KIND, header, arrays)
+        return snapshot.pack(_KIND, fields, arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Read a filter back: it goes on exactly where the one that was written would have."""
-        from svead_stream.snapshot import unpack
         from svead_stream.streaming import StreamingSVEAD
 
-        header, arrays = unpack(data, _KIND)
-        detector = StreamingSVEAD.from_bytes(arrays["detector"].tobytes())
-        model = cls(detector, header["alert_rate"], header["window"], header["protect"])
-        model.n_seen_ = header["n_seen"]
-        model.n_alerts_ = header["n_alerts"]
-        model._recent = deque(arrays["recent"].tolist())
-        model._sorted = sorted(model._recent)
-        model._withheld = deque(bool(one) for one in arrays["withheld"])
+        _, fields, arrays = snapshot.unpack(data, _KIND)
+        detector = StreamingSVEAD.from_bytes(arrays["detector"].tobytes() if "detector" in arrays else b"")
+        try:
+            model = cls(detector, fields["alert_rate"], fields["window"], bool(fields["protect"]))
+            recent, withheld = arrays["recent"].tolist(), arrays["withheld"].tolist()
+            model.n_seen_, model.n_alerts_ = int(fields["n_seen"]), int(fields["n_alerts"])
+            sound = len(recent) == len(withheld) <= model.capacity and not any(map(math.isnan, recent))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise SnapshotError(f"the snapshot of the filter does not fit together: {error!r}") from None
+        if not sound:
+            raise SnapshotError("the snapshot of the filter does not fit together: its recent scores are impossible")
+        model._recent = deque(recent)
+        model._sorted = sorted(recent)
+        model._withheld = deque(map(bool, withheld))
         model._n_withheld = sum(model._withheld)
         return model
 
@@ -284,7 +292,7 @@ class ConformalFilter(base.AnomalyFilter):
         yield {"detector": preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1), "alert_rate": 0.05}
 
 
-def _events(X: Any, keep_missing: bool = False) -> Iterator[dict[Any, Any]]:
+def _events(X: Any, feature_names: Sequence[Hashable] | None, keep_missing: bool = False) -> Iterator[dict[Any, Any]]:
     """Rows of a table as dictionaries, for detectors that take one event at a time."""
     rows: Any
     if hasattr(X, "iter_rows"):  # polars
@@ -294,7 +302,9 @@ def _events(X: Any, keep_missing: bool = False) -> Iterator[dict[Any, Any]]:
     elif hasattr(X, "to_dict"):  # pandas
         rows = X.astype(object).where(X.notna(), None).to_dict("records")
     else:
-        rows = (dict(enumerate(row)) for row in np.asarray(X).tolist())
+        array = np.asarray(X)
+        names = range(array.shape[1]) if feature_names is None else feature_names
+        rows = (dict(zip(names, row, strict=True)) for row in array.tolist())
     for row in rows:
         # river's detectors know a missing value by its absence; one NaN spoils a scaler for good.
         yield row if keep_missing else {name: v for name, v in row.items() if v is not None and v == v}

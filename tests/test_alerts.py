@@ -92,9 +92,7 @@ def test_p_values_are_those_of_counting_by_hand(scores: list[float], window: int
 
 @given(scores=some_scores, cuts=st.lists(st.integers(0, 60), max_size=4), protect=st.booleans())
 @settings(deadline=None)
-def test_mini_batches_are_the_loop_however_they_are_cut(
-    scores: list[float], cuts: list[int], protect: bool
-) -> None:
+def test_mini_batches_are_the_loop_however_they_are_cut(scores: list[float], cuts: list[int], protect: bool) -> None:
     by_loop = ConformalFilter(Echo(), alert_rate=0.2, window=9, protect=protect)
     # missing values are left out of events, so NaN cannot be an event's only value here
     rows = [[score] for score in scores if not math.isnan(score)]
@@ -112,9 +110,7 @@ def test_mini_batches_are_the_loop_however_they_are_cut(
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "cauchy"])
 def test_a_stable_stream_alerts_at_the_rate_asked_for(alert_rate: float, shape: str) -> None:
     rng = np.random.default_rng(3)
-    scores = {"normal": rng.normal, "lognormal": rng.lognormal, "cauchy": rng.standard_cauchy}[shape](
-        size=150_000
-    )
+    scores = {"normal": rng.normal, "lognormal": rng.lognormal, "cauchy": rng.standard_cauchy}[shape](size=150_000)
     model = ConformalFilter(Echo(), alert_rate=alert_rate)
     alerts = model.score_learn_many(scores[:, None]).alerts
     assert alerts[5_000:].mean() == pytest.approx(alert_rate, rel=0.2)
@@ -271,9 +267,7 @@ def test_supervised_detectors_are_given_the_target() -> None:
     assert model.classify(model.score_one({}, 60.0))
 
 
-@pytest.mark.parametrize(
-    "check", list(checks.yield_checks(ConformalFilter(Level()))), ids=lambda c: c.__name__
-)
+@pytest.mark.parametrize("check", list(checks.yield_checks(ConformalFilter(Level()))), ids=lambda c: c.__name__)
 def test_river_accepts_it_as_an_estimator(check: Any) -> None:
     check(ConformalFilter(**next(ConformalFilter._unit_test_params())))
 

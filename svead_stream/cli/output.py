@@ -1,0 +1,248 @@
+"""Scored rows on their way out: CSV, JSON lines or Parquet, to a file or to the next command in a pipe."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from svead_stream.alerts import Judged
+from svead_stream.cli.errors import DataError
+from svead_stream.cli.tables import Batch, Reject
+
+Shares = dict[str, float]  # feature name: its share in a score, largest first
+
+ADDED = ("score", "p_value", "alert", "top_features")
+_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "jsonl", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_SUFFIXES |= {".parquet": "parquet", ".pq": "parquet"}
+
+
+def output_format(path: str, asked: str | None, input_format: str) -> str:
+    """As asked, or by the name of the file, or that of the input."""
+    if asked is not None:
+        return asked
+    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in (".gz", ".zst", ".bz2", ".lz4")]
+    return _SUFFIXES.get(suffixes[-1], input_format) if suffixes else input_format
+
+
+class Writer:
+    """Writes rows with their scores; closing it leaves a complete file, also after an interruption."""
+
+    def __init__(self, path: str, format: str, delimiter: str, prefix: str) -> None:
+        self.path = path
+        self.format = format
+        self.delimiter = delimiter
+        self.names = [prefix + name for name in ADDED]
+        self.prefix = prefix
+        self._sink: Any = None
+        self._writer: Any = None
+        self._schema: pa.Schema | None = None
+
+    def write(self, batch: Batch, judged: Judged, tops: Sequence[Shares]) -> None:
+        """Write the rows of a batch; `tops` holds one mapping a row, empty unless it is an alert."""
+        taken = [name for name in self.names if name in batch.table.column_names]
+        if taken:
+            raise click.UsageError(f"the input has a column named {taken[0]!r} already: give a --prefix")
+        if self.format == "jsonl":
+            self._write_json(batch, judged, tops)
+            return
+        table = batch.table
+        columns = [pa.array(judged.scores), pa.array(judged.p_values), pa.array(judged.alerts)]
+        columns.append(pa.array([as_text(top) if top else None for top in tops], pa.string()))
+        for name, column in zip(self.names, columns, strict=True):
+            table = table.append_column(name, column)
+        self._write_table(table)
+
+    def _open(self) -> Any:
+        if self._sink is None:
+            self._sink = _Stdout() if self.path == "-" else pa.output_stream(self.path, compression="detect")
+        return self._sink
+
+    def _write_table(self, table: pa.Table) -> None:
+        if self._schema is None:
+            self._schema = table.schema
+            if self.format == "csv":
+                options = pa.csv.WriteOptions(delimiter=self.delimiter, quoting_style="needed")
+                self._writer = pa.csv.CSVWriter(self._open(), _flat_schema(table.schema), write_options=options)
+            else:
+                self._writer = pa.parquet.ParquetWriter(self._open(), table.schema)
+        if table.schema != self._schema:
+            table = _fit(table, self._schema, self.path)
+        if self.format == "csv":
+            table = table.cast(_flat_schema(table.schema))
+        self._writer.write_table(table)
+
+    def _write_json(self, batch: Batch, judged: Judged, tops: Sequence[Shares]) -> None:
+        texts = batch.texts or [_as_json(row) for row in batch.table.to_pylist()]
+        score, p_value, alert, top_features = (json.dumps(name) for name in self.names)
+        lines = []
+        columns = (judged.scores.tolist(), judged.p_values.tolist(), judged.alerts.tolist())
+        for text, s, p, is_alert, top in zip(texts, *columns, tops, strict=True):
+            start = text.rstrip()[:-1].rstrip()  # all but the closing brace: the row stays as it stood
+            comma = b"" if start.endswith(b"{") else b","
+            more = f"{score}:{s!r},{p_value}:{p!r},{alert}:{'true' if is_alert else 'false'}"
+            if top:
+                more += f",{top_features}:{json.dumps(_rounded(top), ensure_ascii=False)}"
+            lines.append(start + comma + more.encode() + b"}\n")
+        self._open().write(b"".join(lines))
+
+    def flush(self) -> None:
+        """Hand what was written to whoever reads the pipe."""
+        if self.path == "-" and self._sink is not None:
+            self._sink.flush()
+
+    def close(self) -> None:
+        """Finish the file. Without any row there is no file."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._sink is not None:
+            self._sink.close()
+
+
+class _Stdout:
+    """Standard output as pyarrow wants its sinks: closing it leaves it open for Python to flush at exit."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._out: IO[bytes] = sys.stdout.buffer
+
+    def write(self, data: Any) -> int:
+        return self._out.write(data)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def close(self) -> None:
+        self._out.flush()
+
+    def tell(self) -> int:
+        return 0
+
+
+def as_text(top: Shares) -> str:
+    """`load=0.62;temperature=0.21`: easy to read, and to split."""
+    return ";".join(f"{name}={share:.2f}" for name, share in top.items())
+
+
+def _rounded(top: Shares) -> Shares:
+    return {name: round(share, 4) for name, share in top.items()}
+
+
+def _as_json(row: dict[str, Any]) -> bytes:
+    return json.dumps(row, default=str, ensure_ascii=False).encode()
+
+
+def _flat_schema(schema: pa.Schema) -> pa.Schema:
+    """CSV holds no lists and the like: they go out as text."""
+    nested = pa.types.is_nested
+    return pa.schema([pa.field(f.name, pa.string() if nested(f.type) else f.type) for f in schema])
+
+
+def _fit(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+    """A later table in the columns of the first: JSON lines and further files can have fewer, or other types."""
+    extra = [name for name in table.column_names if name not in schema.names]
+    if extra:
+        raise DataError(
+            f"{path}: column {extra[0]!r} appears only after the first rows were written: "
+            "write JSON lines (--output-format jsonl), which need no fixed columns"
+        )
+    columns = []
+    for f in schema:
+        if f.name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, f.type))
+            continue
+        try:
+            columns.append(table[f.name].cast(f.type))
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{path}: column {f.name!r} was {f.type} at first and now is not ({error}): "
+                "write JSON lines (--output-format jsonl)"
+            ) from error
+    return pa.table(columns, schema=schema)
+
+
+class Rejects:
+    """Counts the rows that were not scored, remembers the first few, and writes all of them if there is a file."""
+
+    SHOWN = 5
+
+    def __init__(self, path: str | None, strict: bool) -> None:
+        self.count = 0
+        self.first: list[Reject] = []
+        self.strict = strict
+        self.path = path
+        self._file = open(path, "w", encoding="utf-8") if path is not None else None  # noqa: SIM115
+
+    def add(self, rejects: list[Reject]) -> None:
+        """Note rows; the first one ends the run if it is strict."""
+        for reject in rejects:
+            self.count += 1
+            if len(self.first) < self.SHOWN:
+                self.first.append(reject)
+            if self._file is not None:
+                self._file.write(json.dumps(reject._asdict(), ensure_ascii=False) + "\n")
+            if self.strict:
+                raise DataError(f"{reject.source}, line {reject.line} {reject.reason}")
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def summary(self) -> list[str]:
+        """Lines for stderr: how many, and the first of them by name."""
+        if not self.count:
+            return []
+        where = f", kept in {self.path}" if self.path else " (--rejects FILE keeps them)"
+        lines = [f"{self.count:,} row{'s' if self.count > 1 else ''} not scored{where}:"]
+        lines += [f"  {r.source}, line {r.line} {r.reason}" for r in self.first]
+        if self.count > len(self.first):
+            lines.append(f"  and {self.count - len(self.first):,} more")
+        return lines
+
+
+class LabelMetrics:
+    """ROC AUC and average precision of a stream of any length, in constant memory.
+
+    Scores are counted in bins as wide as the last digit of a number with 13 binary digits, so that scores
+    which agree to about 1 part in 8,000 count as equal.
+    """
+
+    _SHIFT = 11
+
+    def __init__(self) -> None:
+        n_bins = 1 << (32 - self._SHIFT)
+        self._counts = np.zeros((2, n_bins), dtype=np.int64)
+        self.alerts = np.zeros(2, dtype=np.int64)  # without, with an anomaly
+
+    def add(self, labels: Any, judged: Judged) -> None:
+        """Count labelled rows; those without a label are left out."""
+        known = ~np.isnan(labels)
+        truth = labels[known].astype(np.int64)
+        bits = judged.scores[known].astype(np.float32).view(np.uint32)
+        # As unsigned numbers floats are in order once negative ones are turned round.
+        ordered = np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
+        np.add.at(self._counts, (truth, ordered >> self._SHIFT), 1)
+        np.add.at(self.alerts, truth[judged.alerts[known]], 1)
+
+    def result(self) -> dict[str, float] | None:
+        """The figures, or nothing where there are only anomalies or none."""
+        normal, anomalous = self._counts[:, self._counts.any(axis=0)][:, ::-1]  # highest scores first
+        n, a = int(normal.sum()), int(anomalous.sum())
+        if not n or not a:
+            return None
+        hits, false = np.cumsum(anomalous), np.cumsum(normal)
+        auc = float(((hits - anomalous / 2) * normal).sum() / (n * a))
+        precision = hits / (hits + false)
+        ap = float((precision * anomalous).sum() / a)
+        found = int(self.alerts[1])
+        return {"roc_auc": auc, "average_precision": ap, "anomalies": a, "found": found, "rows": n + a}

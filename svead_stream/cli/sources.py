@@ -1,0 +1,209 @@
+"""Where rows come from: a file, a pipe or a growing file, plain or compressed, as blocks of whole lines."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import click
+import pyarrow as pa
+
+from svead_stream.cli.errors import DataError
+
+BLOCK = 1 << 20  # bytes: some ten thousand rows, so that a call of the kernel is worth its while
+_LONGEST_ROW = 1 << 26
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\xfd7zXZ": "xz",
+}
+_COMPRESSED = {".gz", ".bz2", ".zst", ".lz4", ".xz"}
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".txt": "csv",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+
+
+class Block(NamedTuple):
+    """Whole lines, and the number of the first of them in its file."""
+
+    data: bytes
+    first_line: int
+
+
+class Source:
+    """One input: its bytes, decompressed, and how far they have been read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "stdin" if path == "-" else path
+        self.n_read = 0  # bytes of the file itself, compressed or not: for the progress bar
+        self.size: int | None = None
+        if path == "-":
+            self._raw: IO[bytes] = sys.stdin.buffer
+        else:
+            self._raw = Path(path).open("rb")  # noqa: SIM115 - closed by close()
+            self.size = os.fstat(self._raw.fileno()).st_size or None
+        self._ahead = b""
+        self._ahead = self._read_raw(BLOCK)
+        self._read: Callable[[int], bytes] = self._read_raw
+        compression = next((name for magic, name in _MAGIC.items() if self._ahead.startswith(magic)), None)
+        if compression == "xz":
+            self._read = lzma.open(io.BufferedReader(_Readable(self._read_raw))).read
+        elif compression is not None:
+            self._read = pa.CompressedInputStream(pa.PythonFile(_Readable(self._read_raw), "r"), compression).read
+        self._peeked = b""
+
+    def _read_raw(self, n: int) -> bytes:
+        """Whatever is there, up to n bytes, without waiting for all n: pipes are read as they fill."""
+        if self._ahead:
+            data, self._ahead = self._ahead[:n], self._ahead[n:]
+            return data
+        data = self._raw.read1(n)  # type: ignore[attr-defined]
+        self.n_read += len(data)
+        return bytes(data)
+
+    def read(self, n: int = BLOCK) -> bytes:
+        """The next bytes, at most n; none at the end."""
+        if self._peeked:
+            data, self._peeked = self._peeked[:n], self._peeked[n:]
+            return data
+        try:
+            return self._read(n)
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            raise DataError(f"{self.name}: cannot decompress after {self.n_read:,} bytes: {error}") from error
+
+    def peek(self) -> bytes:
+        """The first line at least, without consuming it."""
+        while b"\n" not in self._peeked and len(self._peeked) < _LONGEST_ROW:
+            ahead = self._peeked
+            self._peeked = b""
+            more = self.read()
+            self._peeked = ahead + more
+            if not more:
+                break
+        return self._peeked
+
+    def close(self) -> None:
+        """Close the file; a pipe is left alone."""
+        if self.path != "-":
+            self._raw.close()
+
+    def format(self, asked: str | None) -> str:
+        """csv, jsonl or parquet: as asked, or by the name, or by what the first bytes look like."""
+        if asked is not None:
+            return asked
+        suffixes = [s.lower() for s in Path(self.path).suffixes]
+        if suffixes and suffixes[-1] in _COMPRESSED:
+            suffixes.pop()
+        if suffixes and suffixes[-1] in _FORMATS:
+            return _FORMATS[suffixes[-1]]
+        start = self.peek()
+        if start.startswith(b"PAR1"):
+            return "parquet"
+        return "jsonl" if start.lstrip().startswith(b"{") else "csv"
+
+    def blocks(self, quoted: bool, end: Callable[[], bool] | None = None) -> Iterator[Block]:
+        """Blocks that end where a line ends.
+
+        Parameters
+        ----------
+        quoted
+            Whether a line can hold line ends between double quotes, as in CSV.
+        end
+            For a growing file: called when there is nothing more to read for now, tells whether to stop.
+
+        """
+        rest, line = b"", 1
+        while True:
+            more = self.read()
+            if not more and end is not None and not end():
+                continue
+            data = rest + more
+            cut = _last_line_end(data, quoted) if more else len(data)
+            if cut:
+                yield Block(data[:cut], line)
+                line += data.count(b"\n", 0, cut)
+            rest = data[cut:]
+            if not more:
+                return
+            if len(rest) > _LONGEST_ROW:
+                raise DataError(f"{self.name}: line {line} is longer than {_LONGEST_ROW >> 20} MB: not a table")
+
+
+def _last_line_end(data: bytes, quoted: bool) -> int:
+    cut = last = data.rfind(b"\n") + 1
+    # A line end inside an open quote is part of a value. Counting backwards from the end keeps this linear.
+    n_quotes = data.count(b'"', 0, cut) if quoted else 0
+    while n_quotes % 2 and cut:
+        earlier = data.rfind(b"\n", 0, cut - 1) + 1
+        n_quotes -= data.count(b'"', earlier, cut)
+        cut = earlier
+    # No line end outside quotes in a megabyte: a stray quote, rather than one value of that size.
+    return cut or (last if len(data) > BLOCK else 0)
+
+
+class _Readable(io.RawIOBase):
+    """What the decompressors want: a file object around a function that reads."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return self._read(size if size >= 0 else BLOCK)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class GrowingSource(Source):
+    """A file that is still being written; starts again when it is replaced or cut short, as log rotation does."""
+
+    def __init__(self, path: str, poll: float = 0.2) -> None:
+        super().__init__(path)
+        self._poll = poll
+
+    def was_rotated(self) -> bool:
+        """Whether the name now stands for another file, or for one shorter than what was read."""
+        try:
+            now = Path(self.path).stat()
+        except FileNotFoundError:
+            return False  # between the old file and the new one
+        mine = os.fstat(self._raw.fileno())
+        return (now.st_dev, now.st_ino) != (mine.st_dev, mine.st_ino) or now.st_size < self._raw.tell()
+
+    def wait(self) -> bool:
+        """Wait for more; tell whether there will be none because the file was rotated."""
+        if self.was_rotated():
+            return True
+        time.sleep(self._poll)
+        return False
+
+
+def check_paths(inputs: tuple[str, ...], outputs: list[str | None]) -> None:
+    """Refuse to write over an input: it would be destroyed before it was read."""
+    for output in outputs:
+        if output is None or output == "-" or not Path(output).exists():
+            continue
+        for path in inputs:
+            if path != "-" and Path(path).exists() and Path(output).samefile(path):
+                raise click.UsageError(f"{output} is an input as well: give another name to write to")
