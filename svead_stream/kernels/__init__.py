@@ -1,0 +1,1 @@
+"""Compiled code: vectors, the search for anchors, streaming updates, batches."""

@@ -1,0 +1,263 @@
+"""Where a point falls and what it scores there; used by the streaming and by the batch detector.
+
+Three rules keep the numbers the same for one event, for a mini-batch and on any machine:
+
+* float32 arithmetic of the search is written as fused multiply-adds, one feature after the other, lane by lane; the
+  one-event search has anchors in its lanes, the mini-batch search has points, and each pair meets the same operations;
+* no fast-math, so that nothing is reassociated;
+* within a partition points are taken in the order of arrival.
+
+Points live in a *frame*: centred and scaled in float64 once per event, then float32, so that offsets of 1e12 cost no
+precision. A partition's own scaling is a weight per feature on top of it. The nearest anchor maximises
+x.a - |a|^2 / 2; the exact distance, in difference form, is needed for the winner only.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svead_stream.kernels.simd import (
+    LANES,
+    fma,
+    index_of_greater,
+    keep_greater,
+    kernel,
+    lane,
+    lane_int,
+    load,
+    mul,
+    splat,
+    splat_at,
+    splat_int,
+    store_int,
+    sub,
+    total,
+)
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U64 = NDArray[np.uint64]
+
+BLOCK = 32  # points searched together; partitions are refreshed at multiples of it
+LIMIT = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squared: missing
+SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
+NOTHING = np.float32(-np.inf)
+# positions in a partition's metric
+LENGTH, INVERSE_UNIT, USED, ANCHORS = 0, 1, 2, 3
+# positions in a cell
+COUNT, SUM, MAX = 0, 1, 2
+
+
+def padded(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+@kernel
+def is_number(v: float) -> bool:
+    """False for NaN, infinities, and what is too large to square."""
+    return abs(v) <= LIMIT
+
+
+@kernel
+def to_frame(row: F64, centre: F64, rate: F64, x: F32, xt: F32) -> tuple[int, int]:
+    """Put a row into frame units, into x and the strided column xt.
+
+    Answers how many values are numbers, and how many are missing of the features that the frame knows; only these
+    become NaN.
+    """
+    present, gaps = 0, 0
+    for f in range(centre.shape[0]):
+        v = row[f]
+        z = np.float32(0.0)
+        if is_number(v):
+            z = np.float32(min(max((v - centre[f]) * rate[f], -SATURATED), SATURATED))
+            present += 1
+        elif rate[f] > 0:
+            z = np.float32(np.nan)
+            gaps += 1
+        x[f] = z
+        xt[f] = z
+    return present, gaps
+
+
+@kernel
+def place(
+    k: int,
+    anchors: F64,
+    weight: F64,
+    centre: F64,
+    rate: F64,
+    metric: F64,
+    product: F32,
+    bias: F32,
+    placed: F32,
+    scale: F32,
+) -> None:
+    """Derive from a partition's anchors and weights what the search and the distance need, in frame units."""
+    d = centre.shape[0]
+    length = 0.0
+    for f in range(d):
+        if rate[f] > 0:
+            length = max(length, weight[k, f] / rate[f])
+    used = 0
+    for f in range(d):
+        w = np.float32(0.0)
+        if rate[f] > 0 and length > 0:
+            w = np.float32((weight[k, f] / rate[f] / length) ** 2)
+        scale[k, f] = w
+        if w > 0:
+            used += 1
+    metric[k, LENGTH] = length
+    metric[k, USED] = used
+    bias[k] = NOTHING
+    for j in range(int(metric[k, ANCHORS])):
+        b = 0.0
+        for f in range(d):
+            z = min(max((anchors[k, j, f] - centre[f]) * rate[f], -SATURATED), SATURATED)
+            placed[k, j, f] = z
+            weighted = float(scale[k, f]) * float(placed[k, j, f])
+            product[k, f, j] = weighted
+            b -= 0.5 * weighted * float(placed[k, j, f])
+        bias[k, j] = b
+
+
+@kernel
+def nearest(k: int, x: F32, product: F32, bias: F32) -> int:
+    """The nearest anchor of one point without gaps: sixteen anchors at a time in the lanes."""
+    d, mp = product.shape[1], product.shape[2]
+    best = splat(NOTHING)
+    index = splat_int(0)
+    for j in range(0, mp, 2 * LANES):
+        c0 = load(bias, k * mp + j)
+        c1 = load(bias, k * mp + j + LANES)
+        p = k * d * mp + j
+        for f in range(d):
+            v = splat_at(x, f)
+            c0 = fma(load(product, p), v, c0)
+            c1 = fma(load(product, p + LANES), v, c1)
+            p += mp
+        index = index_of_greater(c0, best, splat_int(j), index)
+        best = keep_greater(c0, best)
+        index = index_of_greater(c1, best, splat_int(j + LANES), index)
+        best = keep_greater(c1, best)
+    winner, value = lane_int(index, 0), lane(best, 0)
+    for i in range(1, LANES):
+        v, j = lane(best, i), lane_int(index, i) + i
+        if v > value or (v == value and j < winner):
+            winner, value = j, v
+    return winner
+
+
+@kernel
+def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, bias: F32, found: I32) -> None:
+    """The nearest anchor of n points without gaps: sixteen points in the lanes, four anchors at a time."""
+    d, mp = product.shape[1], product.shape[2]
+    for b in range(0, n, 2 * LANES):
+        best0 = splat(NOTHING)
+        best1 = best0
+        index0 = splat_int(0)
+        index1 = index0
+        for j in range(0, m, 4):
+            o = k * mp + j
+            c00 = splat_at(bias, o)
+            c01 = c00
+            c10 = splat_at(bias, o + 1)
+            c11 = c10
+            c20 = splat_at(bias, o + 2)
+            c21 = c20
+            c30 = splat_at(bias, o + 3)
+            c31 = c30
+            p = k * d * mp + j
+            q = start + b
+            for _ in range(d):
+                x0 = load(xt, q)
+                x1 = load(xt, q + LANES)
+                a = splat_at(product, p)
+                c00 = fma(a, x0, c00)
+                c01 = fma(a, x1, c01)
+                a = splat_at(product, p + 1)
+                c10 = fma(a, x0, c10)
+                c11 = fma(a, x1, c11)
+                a = splat_at(product, p + 2)
+                c20 = fma(a, x0, c20)
+                c21 = fma(a, x1, c21)
+                a = splat_at(product, p + 3)
+                c30 = fma(a, x0, c30)
+                c31 = fma(a, x1, c31)
+                p += mp
+                q += BLOCK
+            i = splat_int(j)
+            index0 = index_of_greater(c00, best0, i, index0)
+            best0 = keep_greater(c00, best0)
+            index1 = index_of_greater(c01, best1, i, index1)
+            best1 = keep_greater(c01, best1)
+            i = splat_int(j + 1)
+            index0 = index_of_greater(c10, best0, i, index0)
+            best0 = keep_greater(c10, best0)
+            index1 = index_of_greater(c11, best1, i, index1)
+            best1 = keep_greater(c11, best1)
+            i = splat_int(j + 2)
+            index0 = index_of_greater(c20, best0, i, index0)
+            best0 = keep_greater(c20, best0)
+            index1 = index_of_greater(c21, best1, i, index1)
+            best1 = keep_greater(c21, best1)
+            i = splat_int(j + 3)
+            index0 = index_of_greater(c30, best0, i, index0)
+            best0 = keep_greater(c30, best0)
+            index1 = index_of_greater(c31, best1, i, index1)
+            best1 = keep_greater(c31, best1)
+        store_int(found, b, index0)
+        store_int(found, b + LANES, index1)
+
+
+@kernel
+def distance(k: int, j: int, x: F32, start: int, placed: F32, scale: F32, length: float) -> float:
+    """From a point without gaps to anchor j of partition k, in the partition's units."""
+    m, dp = placed.shape[1], placed.shape[2]
+    s = splat(np.float32(0.0))
+    for f in range(0, dp, LANES):
+        gap = sub(load(x, start + f), load(placed, (k * m + j) * dp + f))
+        s = fma(mul(gap, gap), load(scale, k * dp + f), s)
+    return length * math.sqrt(float(total(s)))
+
+
+@kernel
+def nearest_with_gaps(k: int, x: F32, placed: F32, scale: F32, metric: F64) -> tuple[int, float]:
+    """Anchor and distance over the features present, rescaled to all that the partition uses; -1 if it uses none."""
+    d = x.shape[0]
+    present = 0
+    for f in range(d):
+        if scale[k, f] > 0 and x[f] == x[f]:
+            present += 1
+    if present == 0:
+        return -1, 0.0
+    winner, best = 0, np.inf
+    for j in range(int(metric[k, ANCHORS])):
+        s = 0.0
+        for f in range(d):
+            if x[f] == x[f]:
+                gap = float(x[f]) - float(placed[k, j, f])
+                s += gap * gap * float(scale[k, f])
+        if s < best:
+            winner, best = j, s
+    return winner, metric[k, LENGTH] * math.sqrt(best * metric[k, USED] / present)
+
+
+@kernel
+def score_in_cell(cell: F64, d: float) -> float:
+    """The paper's score with the arriving point counted in its cell: d / max * mean."""
+    if d == 0.0:
+        return 0.0
+    return d * (cell[SUM] + d) / (max(d, cell[MAX]) * (cell[COUNT] + 1.0))
+
+
+@kernel
+def learn_in_cell(cell: F64, d: float) -> None:
+    cell[COUNT] += 1.0
+    cell[SUM] += d
+    cell[MAX] = max(cell[MAX], d)

@@ -1,0 +1,233 @@
+"""Eight floats at a time: the vector operations that the kernels are written in.
+
+Numba leaves vectorisation to the compiler's guess. The kernels need more than a guess: accumulators that stay in
+registers, fused multiply-adds in an order that never changes, so that one event and a mini-batch of them give the
+same bits on every machine. `F8` (eight float32) and `I8` (eight int32) are values in compiled code; a machine without
+vectors that wide gets narrower ones from LLVM. Arrays are C-contiguous and indexed as if flat. With NUMBA_DISABLE_JIT=1 the same names work on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LANES = 8
+
+
+def _sources() -> tuple[tuple[str, float, int], ...]:
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple((file.name, file.stat().st_mtime, file.stat().st_size) for file in files)
+
+
+_SOURCES = _sources()
+
+
+def kernel(function: F) -> F:
+    """Compile lazily, without the GIL, cached on disk where a folder for it can be written."""
+    options = {"nogil": True, "error_model": "numpy"}
+    try:
+        compiled = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no place to write a cache to
+        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+    # Numba stamps a cached function with its own file; these call each other across files.
+    if hasattr(getattr(compiled, "_cache", None), "_cache_file"):
+        compiled._cache._cache_file._source_stamp = _SOURCES
+    return compiled  # type: ignore[no-any-return]
+
+
+if numba.config.DISABLE_JIT:
+
+    def splat(x: Any) -> Any:
+        return np.full(LANES, x, np.float32)
+
+    def splat_int(x: Any) -> Any:
+        return np.full(LANES, x, np.int32)
+
+    def splat_at(array: Any, index: Any) -> Any:
+        return splat(array.reshape(-1)[index])
+
+    def load(array: Any, start: Any) -> Any:
+        return array.reshape(-1)[start : start + LANES].copy()
+
+    def store_int(array: Any, start: Any, value: Any) -> None:
+        array.reshape(-1)[start : start + LANES] = value
+
+    def fma(a: Any, b: Any, c: Any) -> Any:
+        return (a.astype(np.float64) * b + c).astype(np.float32)
+
+    def sub(a: Any, b: Any) -> Any:
+        return a - b
+
+    def mul(a: Any, b: Any) -> Any:
+        return a * b
+
+    def keep_greater(value: Any, best: Any) -> Any:
+        return np.where(value > best, value, best)
+
+    def index_of_greater(value: Any, best: Any, index: Any, best_index: Any) -> Any:
+        return np.where(value > best, index, best_index).astype(np.int32)
+
+    def lane(a: Any, i: Any) -> Any:
+        return a[i]
+
+    def lane_int(a: Any, i: Any) -> Any:
+        return int(a[i])
+
+    def total(a: Any) -> Any:
+        four = a[:4] + a[4:]
+        two = four[:2] + four[2:]
+        return two[0] + two[1]
+
+else:
+
+    class _F8(types.Type):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(name="F8")
+
+    class _I8(types.Type):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(name="I8")
+
+    F8, I8 = _F8(), _I8()
+    _I32 = ir.IntType(32)
+    _VF, _VI = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(_I32, LANES)
+
+    @register_model(_F8)
+    class _F8Model(models.PrimitiveModel):  # type: ignore[misc]
+        def __init__(self, manager: Any, fe_type: Any) -> None:
+            super().__init__(manager, fe_type, _VF)
+
+    @register_model(_I8)
+    class _I8Model(models.PrimitiveModel):  # type: ignore[misc]
+        def __init__(self, manager: Any, fe_type: Any) -> None:
+            super().__init__(manager, fe_type, _VI)
+
+    def _broadcast(builder: Any, scalar: Any, vector: Any) -> Any:
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
+        return builder.shuffle_vector(first, undefined, ir.Constant(_VI, [0] * LANES))
+
+    def _pointer(context: Any, builder: Any, signature: Any, args: Any, vector: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+
+    @intrinsic  # type: ignore[misc]
+    def splat(typing: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return _broadcast(builder, args[0], _VF)
+
+        return F8(types.float32), generate
+
+    @intrinsic  # type: ignore[misc]
+    def splat_int(typing: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return _broadcast(builder, builder.trunc(args[0], _I32), _VI)
+
+        return I8(types.int64), generate
+
+    @intrinsic  # type: ignore[misc]
+    def splat_at(typing: Any, array: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            return _broadcast(builder, builder.load(builder.gep(data, [args[1]])), _VF)
+
+        return F8(array, types.int64), generate
+
+    @intrinsic  # type: ignore[misc]
+    def load(typing: Any, array: Any, start: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.load(_pointer(context, builder, signature, args, _VF), align=4)
+
+        return F8(array, types.int64), generate
+
+    @intrinsic  # type: ignore[misc]
+    def store_int(typing: Any, array: Any, start: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.store(args[2], _pointer(context, builder, signature, args, _VI), align=4)
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, I8), generate
+
+    @intrinsic  # type: ignore[misc]
+    def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+        """a * b + c, rounded once."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = ir.FunctionType(_VF, [_VF] * 3)
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v8f32")
+            return builder.call(function, args)
+
+        return F8(F8, F8, F8), generate
+
+    @intrinsic  # type: ignore[misc]
+    def sub(typing: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.fsub(args[0], args[1])
+
+        return F8(F8, F8), generate
+
+    @intrinsic  # type: ignore[misc]
+    def mul(typing: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.fmul(args[0], args[1])
+
+        return F8(F8, F8), generate
+
+    @intrinsic  # type: ignore[misc]
+    def keep_greater(typing: Any, value: Any, best: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
+
+        return F8(F8, F8), generate
+
+    @intrinsic  # type: ignore[misc]
+    def index_of_greater(typing: Any, value: Any, best: Any, index: Any, best_index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
+
+        return I8(F8, F8, I8, I8), generate
+
+    @intrinsic  # type: ignore[misc]
+    def lane(typing: Any, a: Any, i: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.extract_element(args[0], builder.trunc(args[1], _I32))
+
+        return types.float32(F8, types.int64), generate
+
+    @intrinsic  # type: ignore[misc]
+    def lane_int(typing: Any, a: Any, i: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.sext(builder.extract_element(args[0], builder.trunc(args[1], _I32)), ir.IntType(64))
+
+        return types.int64(I8, types.int64), generate
+
+    @intrinsic  # type: ignore[misc]
+    def total(typing: Any, a: Any) -> Any:
+        """The sum of the eight, as a tree of fixed shape."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value, width = args[0], LANES
+            while width > 1:
+                width //= 2
+                halves = [
+                    builder.shuffle_vector(
+                        value,
+                        value,
+                        ir.Constant(ir.VectorType(_I32, width), list(range(start, start + width))),
+                    )
+                    for start in (0, width)
+                ]
+                value = builder.fadd(halves[0], halves[1])
+            return builder.extract_element(value, ir.Constant(_I32, 0))
+
+        return types.float32(F8), generate

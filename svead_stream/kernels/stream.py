@@ -1,0 +1,471 @@
+"""How a streaming model scores and learns: one event, a mini-batch, and the refresh of sample, frame and partitions.
+
+The order of things for each event that is learned, the n-th: it is scored against the cells as they are; its distances
+are added to them; it is offered to the sample; then what is due at n is refreshed. A mini-batch runs partition by partition
+over the events up to the next refresh, which changes nothing in the numbers: partitions do not look at each other between
+refreshes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from svead_stream.kernels.search import (
+    ANCHORS,
+    BLOCK,
+    COUNT,
+    F32,
+    F64,
+    I32,
+    I64,
+    INVERSE_UNIT,
+    LENGTH,
+    MAX,
+    SUM,
+    U64,
+    distance,
+    is_number,
+    learn_in_cell,
+    nearest,
+    nearest_of_block,
+    nearest_with_gaps,
+    place,
+    score_in_cell,
+    to_frame,
+)
+from svead_stream.kernels.simd import kernel
+
+FIRST_BUILD = 8  # events learned when the first partitions are built
+POINTS_PER_ANCHOR = 4  # at least, in the sample; a young model has fewer anchors
+SMALLEST_SCALE = 1e-150  # a feature that spreads less is constant
+LOGS_TOGETHER = 8  # factors multiplied before a logarithm is taken
+LARGEST_FACTOR = 1e30  # so many of them stay finite
+
+# positions in the counters
+SEEN, STORED, BUILT, MISSING = 0, 1, 2, 3
+# rows of the spreads; MIXED takes each in turn
+NONE, STD, IQR, RANGE, MIXED = 0, 1, 2, 3, 4
+
+
+class Plan(NamedTuple):
+    """The parameters that kernels need."""
+
+    refresh: int
+    scaling: int
+    fade: float  # least probability of an event to enter the sample
+    trim: float  # share of the sample that is left out of anchors and cells, the most suspicious
+
+
+class State(NamedTuple):
+    """The arrays of a model. The second group follows from the first and is not saved."""
+
+    counters: I64  # SEEN, STORED, BUILT, MISSING
+    rng: U64  # (1,)
+    cutoff: F64  # (1,) suspicion above which a point of the sample is left out
+    centre: F64  # (d,) of the frame
+    rate: F64  # (d,) frame units per unit; 0 where nothing is known of the feature
+    spread: F64  # (4, d) none, std, iqr, range; 0 where nothing is known
+    rows: F64  # (window, d) the sample, NaN where missing
+    suspicion: F64  # (window,)
+    anchors: F64  # (t, m, d)
+    weight: F64  # (t, d) 0 where a partition does not use the feature
+    metric: F64  # (t, 4) LENGTH, INVERSE_UNIT, USED, ANCHORS
+    cells: F64  # (t, m, 3) COUNT, SUM, MAX
+
+    sample: F32  # (blocks, BLOCK, dp) the sample in frame units
+    sample_t: F32  # (blocks, d, BLOCK)
+    sample_gaps: I64  # (blocks, BLOCK) missing values of each
+    product: F32  # (t, d, mp) weighted anchors, for the search
+    bias: F32  # (t, mp)
+    placed: F32  # (t, m, dp) anchors, for the distance
+    scale: F32  # (t, dp)
+
+
+@kernel
+def draw(rng: U64) -> float:
+    """A number in [0, 1): splitmix64."""
+    rng[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = rng[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
+def choose(rng: U64, items: I64, n: int, wanted: int) -> None:
+    """Move a uniform choice without replacement to the front of the first n items."""
+    for i in range(wanted):
+        j = i + int(draw(rng) * (n - i))
+        items[i], items[j] = items[j], items[i]
+
+
+@kernel
+def score_point(
+    row: F64,
+    centre: F64,
+    rate: F64,
+    metric: F64,
+    cells: F64,
+    product: F32,
+    bias: F32,
+    placed: F32,
+    scale: F32,
+    relative: bool,
+    x: F32,
+    found: I32,
+    apart: F64,
+) -> float:
+    """Score one row; leaves its frame coordinates in x, its cells in found (-1: none) and its distances in apart."""
+    d = centre.shape[0]
+    present, gaps = to_frame(row, centre, rate, x, x)
+    if present == 0:
+        return 0.0
+    summed, product_of, scored = 0.0, 1.0, 0
+    for k in range(metric.shape[0]):
+        if gaps == 0:
+            j = nearest(k, x, product, bias)
+            far = distance(k, j, x, 0, placed, scale, metric[k, LENGTH])
+        else:
+            j, far = nearest_with_gaps(k, x[:d], placed, scale, metric)
+        found[k] = j
+        apart[k] = far
+        if j >= 0:
+            scored += 1
+            s = score_in_cell(cells[k, j], far)
+            if relative:
+                product_of *= min(1.0 + s * metric[k, INVERSE_UNIT], LARGEST_FACTOR)
+                if scored % LOGS_TOGETHER == 0:
+                    summed += math.log(product_of)
+                    product_of = 1.0
+            else:
+                summed += s
+    if scored == 0:
+        return 0.0
+    return (summed + math.log(product_of)) / scored
+
+
+@kernel
+def offer(
+    row: F64,
+    x: F32,
+    gaps: int,
+    score: float,
+    fade: float,
+    counters: I64,
+    rng: U64,
+    rows: F64,
+    suspicion: F64,
+    sample: F32,
+    sample_t: F32,
+    sample_gaps: I64,
+) -> None:
+    """Count an event and let it into the sample with the probability that keeps the sample uniform, or fading."""
+    window, d = rows.shape
+    counters[SEEN] += 1
+    slot = counters[STORED]
+    if slot < window:
+        counters[STORED] += 1
+    else:
+        if draw(rng) >= max(window / counters[SEEN], fade):
+            return
+        slot = int(draw(rng) * window)
+    suspicion[slot] = score
+    block, b = slot // BLOCK, slot % BLOCK
+    sample_gaps[block, b] = gaps
+    for f in range(d):
+        rows[slot, f] = row[f] if is_number(row[f]) else np.nan
+        sample[block, b, f] = x[f]
+        sample_t[block, f, b] = x[f]
+
+
+@kernel
+def learn_point(
+    row: F64,
+    score: float,
+    fade: float,
+    counters: I64,
+    rng: U64,
+    rows: F64,
+    suspicion: F64,
+    cells: F64,
+    sample: F32,
+    sample_t: F32,
+    sample_gaps: I64,
+    x: F32,
+    found: I32,
+    apart: F64,
+) -> bool:
+    """Learn the row that was scored last; answers whether a refresh is due."""
+    d = rows.shape[1]
+    missing, gaps = 0, 0
+    for f in range(d):
+        if not is_number(row[f]):
+            missing += 1
+        if x[f] != x[f]:
+            gaps += 1
+    if missing == d:
+        return False
+    counters[MISSING] += missing
+    for k in range(cells.shape[0]):
+        if found[k] >= 0:
+            learn_in_cell(cells[k, found[k]], apart[k])
+    offer(row, x, gaps, score, fade, counters, rng, rows, suspicion, sample, sample_t, sample_gaps)
+    return until_refresh(counters[SEEN] - 1, rows.shape[0]) == 1
+
+
+@kernel
+def until_refresh(n: int, window: int) -> int:
+    """How many events from the n-th on until something is refreshed: as a young sample doubles, then regularly."""
+    if n >= window:
+        return BLOCK - n % BLOCK
+    at = FIRST_BUILD
+    while at <= n:
+        at *= 2
+    return min(at, window) - n
+
+
+@kernel
+def survey(state: State, plan: Plan) -> None:
+    """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
+    stored, d = state.counters[STORED], state.centre.shape[0]
+    values = np.empty(stored)
+    for f in range(d):
+        n = 0
+        for i in range(stored):
+            v = state.rows[i, f]
+            if v == v and state.suspicion[i] <= state.cutoff[0]:
+                values[n] = v
+                n += 1
+        state.rate[f] = 0.0
+        state.spread[:, f] = 0.0
+        if n > 0:
+            values[:n].sort()
+            reach = values[n - 1] - values[0]
+            state.centre[f] = quantile(values, n, 0.5)
+            state.spread[:, f] = 1.0
+            if reach > SMALLEST_SCALE:
+                state.spread[STD, f] = deviation(values, n)
+                state.spread[RANGE, f] = reach
+            between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
+            state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
+            state.rate[f] = 1.0 / state.spread[STD, f]
+    move_frame(state)
+
+
+@kernel
+def take_cutoff(state: State, plan: Plan) -> None:
+    """The suspicion above which points of the sample are left out."""
+    stored = state.counters[STORED]
+    ordered = state.suspicion[:stored].copy()
+    ordered.sort()
+    state.cutoff[0] = ordered[stored - 1 - int(plan.trim * stored)]
+
+
+@kernel
+def quantile(ordered: F64, n: int, q: float) -> float:
+    at = q * (n - 1)
+    low = int(at)
+    high = min(low + 1, n - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+
+
+@kernel
+def deviation(ordered: F64, n: int) -> float:
+    """Standard deviation, by way of the range so that nothing overflows."""
+    low, reach = ordered[0], ordered[n - 1] - ordered[0]
+    mean = 0.0
+    for i in range(n):
+        mean += (ordered[i] - low) / reach
+    mean /= n
+    square = 0.0
+    for i in range(n):
+        square += ((ordered[i] - low) / reach - mean) ** 2
+    return reach * math.sqrt(square / n)
+
+
+@kernel
+def move_frame(state: State) -> None:
+    """Derive everything that depends on the frame."""
+    for i in range(state.counters[STORED]):
+        block, b = i // BLOCK, i % BLOCK
+        _, state.sample_gaps[block, b] = to_frame(
+            state.rows[i], state.centre, state.rate, state.sample[block, b], state.sample_t[block, :, b]
+        )
+    for k in range(state.metric.shape[0]):
+        place_partition(k, state)
+
+
+@kernel
+def place_partition(k: int, state: State) -> None:
+    place(
+        k,
+        state.anchors,
+        state.weight,
+        state.centre,
+        state.rate,
+        state.metric,
+        state.product,
+        state.bias,
+        state.placed,
+        state.scale,
+    )
+
+
+@kernel
+def locate_block(k: int, n: int, x: F32, xt: F32, gaps: I64, state: State, found: I32, apart: F64) -> None:
+    """Cells and distances of n points in partition k."""
+    nearest_of_block(k, n, xt, 0, int(state.metric[k, ANCHORS]), state.product, state.bias, found)
+    d, dp = state.centre.shape[0], x.shape[1]
+    for b in range(n):
+        if gaps[b] == 0:
+            apart[b] = distance(k, found[b], x, b * dp, state.placed, state.scale, state.metric[k, LENGTH])
+        else:
+            found[b], apart[b] = nearest_with_gaps(k, x[b, :d], state.placed, state.scale, state.metric)
+
+
+@kernel
+def weigh(k: int, state: State, scaling: int) -> None:
+    """Give partition k a random half or more of the features, each scaled by its spread."""
+    known = np.flatnonzero(state.rate)
+    least = (known.size + 1) // 2
+    taken = least + int(draw(state.rng) * (known.size - least + 1))
+    choose(state.rng, known, known.size, taken)
+    state.weight[k] = 0.0
+    used = 0
+    for f in known[:taken]:
+        if state.spread[scaling, f] > 0:
+            state.weight[k, f] = 1.0 / state.spread[scaling, f]
+            used += 1
+    if used == 0:  # a scaling that sees no spread anywhere, as the IQR of sparse features
+        for f in known[:taken]:
+            state.weight[k, f] = 1.0 / state.spread[STD, f]
+
+
+@kernel
+def build(k: int, state: State, plan: Plan) -> None:
+    """Draw new anchors for partition k from the sample and pass the sample through their cells."""
+    stored, d = state.counters[STORED], state.centre.shape[0]
+    kept = np.empty(stored, np.int64)
+    n = 0
+    for i in range(stored):
+        if state.suspicion[i] <= state.cutoff[0]:
+            kept[n] = i
+            n += 1
+    m = min(state.anchors.shape[1], max(1, n // POINTS_PER_ANCHOR))
+    choose(state.rng, kept, n, m)
+    state.metric[k, ANCHORS] = m
+    for j in range(m):
+        for f in range(d):
+            v = state.rows[kept[j], f]
+            state.anchors[k, j, f] = v if v == v else state.centre[f]
+    weigh(k, state, k % MIXED if plan.scaling == MIXED else plan.scaling)
+    place_partition(k, state)
+
+    state.cells[k] = 0.0
+    found = np.empty(state.sample_gaps.size, np.int32)
+    apart = np.empty(state.sample_gaps.size)
+    for block in range((stored + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        locate_block(
+            k,
+            min(BLOCK, stored - first),
+            state.sample[block],
+            state.sample_t[block],
+            state.sample_gaps[block],
+            state,
+            found[first:],
+            apart[first:],
+        )
+    for i in range(stored):
+        if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
+            learn_in_cell(state.cells[k, found[i]], apart[i])
+    unit = 0.0
+    for i in range(stored):
+        if found[i] >= 0 and apart[i] > 0 and state.suspicion[i] <= state.cutoff[0]:
+            cell = state.cells[k, found[i]]
+            unit += apart[i] / cell[MAX] * cell[SUM] / cell[COUNT]
+    state.metric[k, INVERSE_UNIT] = n / unit if unit > 0 else 1.0
+
+
+@kernel
+def refresh(state: State, plan: Plan) -> None:
+    """Refresh what is due after the last event: all partitions of a young model, else the next ones in turn."""
+    n, t = state.counters[SEEN], state.metric.shape[0]
+    first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
+    if n <= state.rows.shape[0]:
+        first, last = 0, t
+    take_cutoff(state, plan)
+    for i in range(max(first, last - t), last):
+        if i % t == 0:
+            survey(state, plan)
+        build(i % t, state, plan)
+    state.counters[BUILT] = 1
+
+
+@kernel
+def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
+    """Score the rows of X in order, learning each after it was scored if asked."""
+    t, d, dp = state.metric.shape[0], state.centre.shape[0], state.scale.shape[1]
+    x, xt = np.zeros((BLOCK, dp), np.float32), np.zeros((d, BLOCK), np.float32)
+    gaps, source = np.zeros(BLOCK, np.int64), np.zeros(BLOCK, np.int64)
+    found, apart = np.zeros(BLOCK, np.int32), np.zeros(BLOCK)
+    summed, factor, scored = np.zeros(BLOCK), np.ones(BLOCK), np.zeros(BLOCK, np.int64)
+    at = 0
+    while at < X.shape[0]:
+        wanted = BLOCK
+        if learn:
+            wanted = min(BLOCK, until_refresh(state.counters[SEEN], state.rows.shape[0]))
+        n = 0
+        while n < wanted and at < X.shape[0]:
+            out[at] = 0.0
+            present, gaps[n] = to_frame(X[at], state.centre, state.rate, x[n], xt[:, n])
+            source[n] = at
+            at += 1
+            if present > 0:
+                n += 1
+                if learn:
+                    state.counters[MISSING] += d - present
+        summed[:] = 0.0
+        factor[:] = 1.0
+        scored[:] = 0
+        for k in range(t):
+            locate_block(k, n, x, xt, gaps, state, found, apart)
+            inverse = state.metric[k, INVERSE_UNIT]
+            for b in range(n):
+                if found[b] >= 0:
+                    cell = state.cells[k, found[b]]
+                    s = score_in_cell(cell, apart[b])
+                    scored[b] += 1
+                    if plan.scaling == MIXED:
+                        factor[b] *= min(1.0 + s * inverse, LARGEST_FACTOR)
+                        if scored[b] % LOGS_TOGETHER == 0:
+                            summed[b] += math.log(factor[b])
+                            factor[b] = 1.0
+                    else:
+                        summed[b] += s
+                    if learn:
+                        learn_in_cell(cell, apart[b])
+        for b in range(n):
+            if scored[b] > 0:
+                out[source[b]] = (summed[b] + math.log(factor[b])) / scored[b]
+            if learn:
+                offer(
+                    X[source[b]],
+                    x[b],
+                    gaps[b],
+                    out[source[b]],
+                    plan.fade,
+                    state.counters,
+                    state.rng,
+                    state.rows,
+                    state.suspicion,
+                    state.sample,
+                    state.sample_t,
+                    state.sample_gaps,
+                )
+        if learn and n == wanted and until_refresh(state.counters[SEEN] - 1, state.rows.shape[0]) == 1:
+            refresh(state, plan)

@@ -1,0 +1,157 @@
+"""Models as bytes: versioned, self-describing, checked, never executed.
+
+    magic     8 bytes    b"SVEADSNP"
+    version   u16        of this layout
+    length    u32        of the header
+    header    JSON       {"kind": ..., "fields": {...}, "arrays": [[name, dtype, shape], ...]}
+    arrays    raw        little-endian, C order, one after the other
+    checksum  16 bytes   blake2b of everything before
+
+Nothing is allocated by a size that the header claims before the bytes for it are known to be there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import struct
+import tempfile
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svead_stream.errors import SnapshotError
+
+MAGIC = b"SVEADSNP"
+VERSION = 1
+_PREFIX = struct.Struct("<8sHI")
+_CHECKSUM = 16
+_DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u8", "|u1"}
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def pack(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Bytes of a model: its kind, fields that JSON can hold, and arrays."""
+    listed, raw = [], []
+    for name, array in arrays.items():
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        listed.append([name, little.dtype.str, list(little.shape)])
+        raw.append(little.tobytes())
+    header = json.dumps({"kind": kind, "fields": fields, "arrays": listed}, separators=(",", ":")).encode()
+    body = b"".join([_PREFIX.pack(MAGIC, VERSION, len(header)), header, *raw])
+    return body + hashlib.blake2b(body, digest_size=_CHECKSUM).digest()
+
+
+def unpack(data: bytes, kind: str | None = None) -> tuple[str, dict[str, Any], Arrays]:
+    """Kind, fields and arrays of a snapshot, or a SnapshotError; the arrays are copies."""
+    if len(data) < _PREFIX.size + _CHECKSUM:
+        raise SnapshotError(f"{len(data)} bytes are too few for a snapshot: it is truncated, or something else")
+    magic, version, length = _PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise SnapshotError(f"this is no snapshot: it begins with {bytes(magic)!r}, not {MAGIC!r}")
+    if version > VERSION:
+        raise SnapshotError(
+            f"the snapshot has format {version}, this version reads up to {VERSION}: upgrade svead-stream"
+        )
+    body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+    if hashlib.blake2b(body, digest_size=_CHECKSUM).digest() != checksum:
+        raise SnapshotError("the snapshot is truncated or damaged: its checksum does not match")
+    try:
+        header = json.loads(body[_PREFIX.size : _PREFIX.size + length])
+        found, fields, listed = header["kind"], header["fields"], header["arrays"]
+        arrays = _read_arrays(body[_PREFIX.size + length :], listed)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise SnapshotError(f"the snapshot's header is malformed: {error}") from None
+    if not isinstance(fields, dict) or not isinstance(found, str):
+        raise SnapshotError("the snapshot's header is malformed: kind and fields are missing")
+    if kind is not None and found != kind:
+        raise SnapshotError(f"the snapshot holds a {found!r}, not a {kind!r}")
+    return found, fields, arrays
+
+
+def _read_arrays(raw: bytes, listed: Any) -> Arrays:
+    arrays: Arrays = {}
+    at = 0
+    for name, dtype, shape in listed:
+        if not isinstance(name, str) or dtype not in _DTYPES or not all(type(n) is int and n >= 0 for n in shape):
+            raise ValueError(f"array {name!r} of type {dtype!r} and shape {shape!r}")
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if len(shape) > 8 or size > len(raw) - at or max(shape, default=0) > 2**48:
+            raise ValueError(f"array {name!r} claims more than there is")
+        native = np.dtype(dtype).newbyteorder("=")
+        arrays[name] = np.frombuffer(raw, dtype, math.prod(shape), at).reshape(shape).astype(native)
+        at += size
+    if at != len(raw):
+        raise ValueError(f"{len(raw) - at} bytes too many")
+    return arrays
+
+
+def expect(arrays: Arrays, name: str, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The array of that name, with the type and shape that the model's parameters imply."""
+    array = arrays.get(name)
+    if array is None or array.dtype != np.dtype(dtype) or array.shape != shape:
+        what = "missing" if array is None else f"{array.dtype}{list(array.shape)}"
+        raise SnapshotError(
+            f"the snapshot does not fit together: array {name!r} is {what}, expected {np.dtype(dtype)}{list(shape)}"
+        )
+    return array
+
+
+def name_to_json(name: Hashable) -> Any:
+    """A feature name as JSON that `name_from_json` turns back into the same name."""
+    if name is None or type(name) in (str, bool, int, float):
+        return name
+    if type(name) is tuple:
+        return [name_to_json(part) for part in name]
+    raise SnapshotError(f"the feature name {name!r} cannot be saved: use strings, numbers, or tuples of them")
+
+
+def name_from_json(name: Any) -> Hashable:
+    if isinstance(name, dict):
+        raise SnapshotError(f"malformed feature name {name!r}")
+    return tuple(name_from_json(part) for part in name) if isinstance(name, list) else name  # type: ignore[no-any-return]
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file: all of it, or nothing.
+
+    Parameters
+    ----------
+    model
+        Anything of this package with `to_bytes`.
+    path
+        Where to; an existing file is replaced in one step.
+    """
+    target = Path(path)
+    data = model.to_bytes()
+    handle, name = tempfile.mkstemp(prefix=target.name + ".", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model from a file that `save` wrote, whichever kind it is."""
+    return from_bytes(Path(path).read_bytes())
+
+
+def from_bytes(data: bytes) -> Any:
+    """The model in a snapshot, whichever kind it is."""
+    import svead_stream
+
+    kind, _, _ = unpack(data)
+    if kind not in ("StreamingSVEAD", "SVEAD", "ConformalFilter"):
+        raise SnapshotError(f"the snapshot holds a {kind!r}, which this version does not know: upgrade svead-stream")
+    return getattr(svead_stream, kind).from_bytes(data)

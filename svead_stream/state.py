@@ -1,0 +1,87 @@
+"""The arrays of a streaming model: made empty, widened for new features, checked when they come from outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from svead_stream.errors import SnapshotError
+from svead_stream.kernels import search, stream
+from svead_stream.kernels.simd import LANES
+from svead_stream.kernels.stream import State
+from svead_stream.snapshot import Arrays, expect
+
+N_COUNTERS = 4
+
+
+def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[int, ...]]]:
+    """Type and shape of every array, in the order of `State`."""
+    blocks, dp, mp = -(-window // search.BLOCK), search.padded(d, LANES), search.padded(m, 2 * LANES)
+    return {
+        "counters": (np.int64, (N_COUNTERS,)),
+        "rng": (np.uint64, (1,)),
+        "cutoff": (np.float64, (1,)),
+        "centre": (np.float64, (d,)),
+        "rate": (np.float64, (d,)),
+        "spread": (np.float64, (4, d)),
+        "rows": (np.float64, (window, d)),
+        "suspicion": (np.float64, (window,)),
+        "anchors": (np.float64, (t, m, d)),
+        "weight": (np.float64, (t, d)),
+        "metric": (np.float64, (t, 4)),
+        "cells": (np.float64, (t, m, 3)),
+        "sample": (np.float32, (blocks, search.BLOCK, dp)),
+        "sample_t": (np.float32, (blocks, d, search.BLOCK)),
+        "sample_gaps": (np.int64, (blocks, search.BLOCK)),
+        "product": (np.float32, (t, d, mp)),
+        "bias": (np.float32, (t, mp)),
+        "placed": (np.float32, (t, m, dp)),
+        "scale": (np.float32, (t, dp)),
+    }
+
+
+SAVED = tuple(State._fields[: State._fields.index("sample")])
+
+
+def empty(t: int, m: int, window: int, d: int) -> State:
+    state = State(**{name: np.zeros(shape, dtype) for name, (dtype, shape) in shapes(t, m, window, d).items()})
+    state.rows.fill(np.nan)
+    return state
+
+
+def widened(state: State, d: int) -> State:
+    """The same model with room for d features; of the new ones nothing is known yet."""
+    (t, m, _), window = state.anchors.shape, state.rows.shape[0]
+    wide = empty(t, m, window, d)
+    for name in SAVED:
+        old, new = getattr(state, name), getattr(wide, name)
+        new[tuple(slice(n) for n in old.shape)] = old
+    stream.move_frame(wide)
+    return wide
+
+
+def restored(arrays: Arrays, t: int, m: int, window: int, d: int) -> State:
+    """A state from arrays of unknown origin: whatever could lead a kernel astray is refused."""
+    expected = shapes(t, m, window, d)
+    given = {name: expect(arrays, name, *expected[name]) for name in SAVED}
+    _check(given, m, window)
+    state = empty(t, m, window, d)._replace(**given)
+    stream.move_frame(state)
+    return state
+
+
+def _check(a: dict[str, Any], m: int, window: int) -> None:
+    counters, anchors = a["counters"], a["metric"][:, search.ANCHORS]
+    sound = {
+        "counters": (counters >= 0).all() and counters[stream.STORED] <= min(window, counters[stream.SEEN]),
+        "metric": np.isfinite(a["metric"]).all() and ((anchors >= 0) & (anchors <= m)).all(),
+        "rows": not np.isinf(a["rows"]).any(),
+    }
+    for name in ("cutoff", "centre", "suspicion", "anchors"):
+        sound[name] = np.isfinite(a[name]).all()
+    for name in ("rate", "spread", "weight", "cells"):
+        sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()
+    for name, fine in sound.items():
+        if not fine:
+            raise SnapshotError(f"the snapshot does not fit together: array {name!r} has impossible values")
