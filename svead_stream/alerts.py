@@ -32,6 +32,10 @@ class Judged(NamedTuple):
     p_values: npt.NDArray[np.float64]
     alerts: npt.NDArray[np.bool_]
 
+    def only(self, chosen: npt.NDArray[np.bool_]) -> Judged:
+        """The chosen events of the batch."""
+        return Judged(self.scores[chosen], self.p_values[chosen], self.alerts[chosen])
+
 
 class ConformalFilter(base.AnomalyFilter):
     """Alert on a given share of the stream: the events that score highest among the recent ones.
@@ -230,7 +234,7 @@ class ConformalFilter(base.AnomalyFilter):
         if math.isnan(score) or (score == 0.0 and not self._sorted):
             return False
         capacity = self.capacity
-        if len(self._recent) == capacity:
+        while len(self._recent) >= capacity:  # more than one after alert_rate was raised
             del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
             self._n_withheld -= self._withheld.popleft()
         self._sorted.insert(bisect_left(self._sorted, score), score)

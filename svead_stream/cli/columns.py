@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 import numpy as np
@@ -136,6 +135,15 @@ class Columns:
         return features
 
 
+def with_numbers(batch: Batch, features: pa.Table) -> Batch:
+    """The batch with its text columns that were used as numbers turned into numbers."""
+    table = batch.table
+    for i, name in enumerate(table.column_names):
+        if name in features.column_names:
+            table = table.set_column(i, name, features[name])
+    return replace(batch, table=table)
+
+
 def labels(cells: pa.ChunkedArray, name: str) -> npt.NDArray[np.float64]:
     """1 for an anomaly, 0 for none, NaN where nobody knows."""
     if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
@@ -182,8 +190,3 @@ def _looks_numeric(cells: pa.ChunkedArray) -> bool:
 def _shorten(cell: object) -> str:
     shown = repr(cell)
     return shown if len(shown) <= 40 else shown[:37] + "..."
-
-
-def split(names: Iterable[str]) -> tuple[str, ...]:
-    """Column names given one by one or with commas."""
-    return tuple(part.strip() for name in names for part in name.split(",") if part.strip())

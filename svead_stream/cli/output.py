@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -9,7 +11,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import click
-import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -70,15 +71,15 @@ class Writer:
         if self._schema is None:
             self._schema = table.schema
             if self.format == "csv":
-                options = pa.csv.WriteOptions(delimiter=self.delimiter, quoting_style="needed")
-                self._writer = pa.csv.CSVWriter(self._open(), _flat_schema(table.schema), write_options=options)
+                self._open().write(_csv_line(table.column_names, self.delimiter))
             else:
                 self._writer = pa.parquet.ParquetWriter(self._open(), table.schema)
         if table.schema != self._schema:
             table = _fit(table, self._schema, self.path)
         if self.format == "csv":
-            table = table.cast(_flat_schema(table.schema))
-        self._writer.write_table(table)
+            self._sink.write(_as_csv(table.cast(_flat_schema(table.schema)), self.delimiter))
+        else:
+            self._writer.write_table(table)
 
     def _write_json(self, batch: Batch, judged: Judged, tops: Sequence[Shares]) -> None:
         texts = batch.texts or [_as_json(row) for row in batch.table.to_pylist()]
@@ -139,6 +140,26 @@ def _rounded(top: Shares) -> Shares:
 
 def _as_json(row: dict[str, Any]) -> bytes:
     return json.dumps(row, default=str, ensure_ascii=False).encode()
+
+
+def _csv_line(cells: Sequence[str], delimiter: str) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(cells)
+    return line.getvalue().encode()
+
+
+def _as_csv(table: pa.Table, delimiter: str) -> pa.Buffer:
+    """Rows without a header, quoted only where a cell of the batch needs it."""
+    for quoting in ("none", "needed"):
+        sink = pa.BufferOutputStream()
+        options = pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
+        try:
+            pa.csv.write_csv(table, sink, options)
+            break
+        except pa.ArrowInvalid:
+            if quoting == "needed":
+                raise
+    return sink.getvalue()
 
 
 def _flat_schema(schema: pa.Schema) -> pa.Schema:
@@ -208,41 +229,3 @@ class Rejects:
         if self.count > len(self.first):
             lines.append(f"  and {self.count - len(self.first):,} more")
         return lines
-
-
-class LabelMetrics:
-    """ROC AUC and average precision of a stream of any length, in constant memory.
-
-    Scores are counted in bins as wide as the last digit of a number with 13 binary digits, so that scores
-    which agree to about 1 part in 8,000 count as equal.
-    """
-
-    _SHIFT = 11
-
-    def __init__(self) -> None:
-        n_bins = 1 << (32 - self._SHIFT)
-        self._counts = np.zeros((2, n_bins), dtype=np.int64)
-        self.alerts = np.zeros(2, dtype=np.int64)  # without, with an anomaly
-
-    def add(self, labels: Any, judged: Judged) -> None:
-        """Count labelled rows; those without a label are left out."""
-        known = ~np.isnan(labels)
-        truth = labels[known].astype(np.int64)
-        bits = judged.scores[known].astype(np.float32).view(np.uint32)
-        # As unsigned numbers floats are in order once negative ones are turned round.
-        ordered = np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
-        np.add.at(self._counts, (truth, ordered >> self._SHIFT), 1)
-        np.add.at(self.alerts, truth[judged.alerts[known]], 1)
-
-    def result(self) -> dict[str, float] | None:
-        """The figures, or nothing where there are only anomalies or none."""
-        normal, anomalous = self._counts[:, self._counts.any(axis=0)][:, ::-1]  # highest scores first
-        n, a = int(normal.sum()), int(anomalous.sum())
-        if not n or not a:
-            return None
-        hits, false = np.cumsum(anomalous), np.cumsum(normal)
-        auc = float(((hits - anomalous / 2) * normal).sum() / (n * a))
-        precision = hits / (hits + false)
-        ap = float((precision * anomalous).sum() / a)
-        found = int(self.alerts[1])
-        return {"roc_auc": auc, "average_precision": ap, "anomalies": a, "found": found, "rows": n + a}

@@ -63,7 +63,8 @@ class Source:
         self._read: Callable[[int], bytes] = self._read_raw
         compression = next((name for magic, name in _MAGIC.items() if self._ahead.startswith(magic)), None)
         if compression == "xz":
-            self._read = lzma.open(io.BufferedReader(_Readable(self._read_raw))).read
+            decompressed = lzma.open(io.BufferedReader(_Readable(self._read_raw)))  # noqa: SIM115
+            self._read = decompressed.read
         elif compression is not None:
             self._read = pa.CompressedInputStream(pa.PythonFile(_Readable(self._read_raw), "r"), compression).read
         self._peeked = b""

@@ -112,14 +112,18 @@ def _parse_csv(name: str, block: Block, names: list[str], delimiter: str, skip: 
         table = pa.table({n: pa.array([], pa.string()) for n in names})
     else:
         table = pa.csv.read_csv(
-            pa.csv.ReadOptions(use_threads=False, column_names=names, skip_rows=int(skip), block_size=1 << 27),
-            pa.csv.ParseOptions(
+            pa.BufferReader(block.data),
+            # One thread: only then do rows that are set aside come with their numbers.
+            read_options=pa.csv.ReadOptions(
+                use_threads=False, column_names=names, skip_rows=int(skip), block_size=1 << 27
+            ),
+            parse_options=pa.csv.ParseOptions(
                 delimiter=delimiter,
                 newlines_in_values=True,
                 ignore_empty_lines=False,  # they count as lines
                 invalid_row_handler=set_aside,
             ),
-            pa.csv.ConvertOptions(
+            convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
                 null_values=_MISSING,
                 strings_can_be_null=True,
@@ -180,7 +184,7 @@ def _parse_json(name: str, block: Block) -> Batch:
         return Batch(pa.table({}), lines, [])
     try:
         table = pa.json.read_json(
-            pa.py_buffer(b"\n".join(texts)), pa.json.ReadOptions(use_threads=False, block_size=1 << 27)
+            pa.BufferReader(b"\n".join(texts)), read_options=pa.json.ReadOptions(use_threads=False, block_size=1 << 27)
         )
         if table.num_rows != len(texts):
             raise pa.ArrowInvalid("objects and lines do not match")

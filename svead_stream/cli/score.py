@@ -1,0 +1,65 @@
+"""`svead-stream score`: files or a pipe in, the same rows with scores and alerts out."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import click
+
+from svead_stream.cli.options import detector_options, input_options, make_model
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("-o", "--output", default="-", type=click.Path(dir_okay=False), help="File to write [default: stdout].")
+@click.option("--output-format", type=click.Choice(["csv", "jsonl", "parquet"]), help="[default: by name, or as input]")
+@click.option("--only-alerts", is_flag=True, help="Write alerts only.")
+@click.option("--prefix", default="", help="Put before the names of the new columns.")
+@click.option("--report", "report_path", type=click.Path(dir_okay=False), help="Write an HTML report.")
+@click.option("--learn/--no-learn", default=True, help="Learn each row after scoring it.  [default: learn]")
+@input_options
+@detector_options
+@click.pass_context
+def score(ctx: click.Context, /, **options: Any) -> int:
+    """Score every row of FILES (or - for stdin), in order, each before it is learned.
+
+    CSV, JSON lines or Parquet, compressed or not, of any length. Rows come out with `score`, `p_value`, `alert`
+    and, for alerts, `top_features`.
+
+    \b
+    Examples:
+      svead-stream score sensors.csv -o scored.csv --report report.html
+      zcat log.jsonl.gz | svead-stream score - --only-alerts
+      svead-stream score monday.parquet --save model.svead
+      svead-stream score tuesday.parquet --load model.svead --save model.svead
+    """
+    if options["load_path"] is None and not options["learn"]:
+        raise click.UsageError("--no-learn needs a model that has learned something: --load one")
+    if options["files"].count("-") > 1:
+        raise click.UsageError("- stands for stdin, which can be read only once")
+    from svead_stream.cli.run import Run
+    from svead_stream.cli.sources import check_paths
+
+    check_paths(
+        options["files"], [options["output"], options["report_path"], options["rejects_path"], options["save_path"]]
+    )
+    run = Run(make_model(ctx, options["load_path"]), options)
+    try:
+        run.files(options["files"])
+    except BrokenPipeError:
+        # The next command in the pipe has seen enough. What was asked for beside the rows would be incomplete.
+        lost = [name for name in ("save_path", "report_path") if options[name]]
+        if lost:
+            run.note(f"output closed after {run.n_rows:,} rows: {options[lost[0]]} not written")
+        raise
+    except KeyboardInterrupt:
+        run.progress.clear()
+        run.note(f"interrupted after {run.n_rows:,} rows" + ("; model not saved" if options["save_path"] else ""))
+        run.close()
+        raise
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            run.close()
+    run.finish()
+    return 0

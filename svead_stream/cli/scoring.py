@@ -1,0 +1,89 @@
+"""The middle of every command: batches of rows in, scores, alerts and their reasons out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+
+from svead_stream.alerts import ConformalFilter, Judged
+from svead_stream.cli.columns import Columns
+from svead_stream.cli.errors import DataError
+from svead_stream.cli.output import Shares
+from svead_stream.cli.tables import Batch
+from svead_stream.streaming import StreamingSVEAD
+
+_SLICE = 1024
+
+
+class Scored(NamedTuple):
+    """A batch that has been judged: its rows, their numbers, and for alerts the share of each feature."""
+
+    batch: Batch
+    features: pa.Table
+    judged: Judged
+    shares: list[Shares]
+    thresholds: list[tuple[int, float]]  # from which row of the batch on, and what an alert had to exceed
+
+
+class Scorer:
+    """Runs batches through the model.
+
+    An alert is explained by the model as it was shortly before, at most a slice of rows earlier: by the time the
+    slice is learned the event itself may be one of the anchors that others are measured by.
+    """
+
+    def __init__(self, model: ConformalFilter, columns: Columns, learn: bool = True) -> None:
+        self.model = model
+        self.columns = columns
+        self.learn = learn
+        self.n_rows = 0
+
+    def score(self, name: str, batch: Batch) -> Scored:
+        """Judge a batch, and learn it unless that is switched off."""
+        batch, features = self.columns.numbers(name, batch)
+        if batch.table.num_rows and not features.num_columns:
+            raise DataError(
+                f"{name}: no column of numbers to use among {', '.join(batch.table.column_names[:10])}"
+                "; --one-hot makes features of text"
+            )
+        parts: list[Judged] = []
+        shares: list[Shares] = []
+        thresholds: list[tuple[int, float]] = []
+        for start, part in self._slices(features):
+            thresholds.append((start, self.model.threshold))
+            if self.learn:
+                before = copy.deepcopy(detector_of(self.model))
+                judged = self.model.score_learn_many(part)
+            else:
+                before = detector_of(self.model)
+                judged = self.model.score_many(part)
+            parts.append(judged)
+            shares += [{}] * part.num_rows
+            for i in np.flatnonzero(judged.alerts).tolist():
+                x = {column: part[column][i].as_py() for column in part.column_names}
+                shares[start + i] = {str(name): share for name, share in before.explain_one(x).items()}
+        self.n_rows += features.num_rows
+        return Scored(batch, features, _joined(parts), shares, thresholds)
+
+    def _slices(self, features: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        start = 0
+        while start < features.num_rows:
+            # A young model changes fast: short slices first.
+            size = min(_SLICE, max(32, (self.n_rows + start) // 4)) if self.learn else features.num_rows
+            yield start, features.slice(start, size)
+            start += size
+
+
+def detector_of(model: ConformalFilter) -> StreamingSVEAD:
+    """The detector inside; the command line has no filters around other detectors."""
+    return cast(StreamingSVEAD, model.detector)
+
+
+def _joined(parts: list[Judged]) -> Judged:
+    if not parts:
+        return Judged(np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+    return Judged(*(np.concatenate(column) for column in zip(*parts, strict=True)))

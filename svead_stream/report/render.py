@@ -1,0 +1,36 @@
+"""The report as HTML: a page that is shipped with the package, with the data put in as inert JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import resources
+from typing import Any
+
+_PLACE = "/*DATA*/"
+
+
+def render(data: dict[str, Any]) -> str:
+    """The page for the given data: one file, no network.
+
+    Names and values come from the user's data and may be hostile. They are never part of the markup: the data sit in
+    a script element that no browser runs, in which `<`, `>` and `&` are escaped so that it cannot be closed from
+    inside, and the page puts them on the screen as text only.
+    """
+    page = resources.files("svead_stream.report").joinpath("page.html").read_text(encoding="utf-8")
+    text = json.dumps(_finite(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    before, after = page.split(_PLACE)
+    return before + text + after
+
+
+def _finite(value: Any) -> Any:
+    """JSON knows neither infinity nor NaN: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
