@@ -207,16 +207,14 @@ class ConformalFilter(base.AnomalyFilter):
             Names of the columns of an array; 0, 1, 2 ... without.
 
         """
-        p_values: list[float] = []
-        if hasattr(self.detector, "score_learn_many") and not self.protect:
-            scores = np.asarray(self.detector.score_learn_many(X, feature_names), dtype=np.float64)
-            for score in scores.tolist():
-                p_values.append(self.p_value(score))
-                self._take(score, p_values[-1])
+        in_batches = getattr(self.detector, "score_learn_many", None)
+        if in_batches is not None and not self.protect:
+            scores = np.asarray(in_batches(X, feature_names), dtype=np.float64)
+            p_values = self._take_many(scores.tolist())
         else:
-            keep_missing = hasattr(self.detector, "score_learn_many")
+            p_values = []
             one_by_one: list[float] = []
-            for x in _events(X, feature_names, keep_missing):
+            for x in _events(X, feature_names, keep_missing=in_batches is not None):
                 score = float(self.detector.score_one(x))
                 p_values.append(self.p_value(score))
                 if not self._take(score, p_values[-1]):
@@ -243,6 +241,30 @@ class ConformalFilter(base.AnomalyFilter):
         self._withheld.append(withhold)
         self._n_withheld += withhold
         return withhold
+
+    def _take_many(self, scores: list[float]) -> list[float]:
+        """`p_value` and `_take` for score after score, nothing withheld, without the calls: the hot loop."""
+        recent, ordered, withheld = self._recent, self._sorted, self._withheld
+        capacity, p_values = self.capacity, []
+        for score in scores:
+            if math.isnan(score):
+                p_values.append(1.0)
+                continue
+            known, at = len(ordered), bisect_left(ordered, score)
+            p_values.append((known - at + 1) / (known + 1))
+            if known >= capacity:
+                while len(recent) >= capacity:
+                    del ordered[bisect_left(ordered, recent.popleft())]
+                    self._n_withheld -= withheld.popleft()
+                at = bisect_left(ordered, score)
+            elif score == 0.0 and not known:
+                continue
+            ordered.insert(at, score)
+            recent.append(score)
+            withheld.append(False)
+        self.n_seen_ += len(scores)
+        self.n_alerts_ += sum(p <= self.alert_rate for p in p_values)
+        return p_values
 
     # snapshots
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import anomaly, base, checks, compose, evaluate, linear_model, metrics, preprocessing
 
+from svead_stream import SnapshotError, StreamingSVEAD, snapshot
 from svead_stream.alerts import ConformalFilter
 
 
@@ -30,6 +31,14 @@ class Echo(base.AnomalyDetector):
 
     def score_one(self, x: dict[Any, Any]) -> float:
         return float(x[0])
+
+
+class BatchEcho(Echo):
+    """The same, with a mini-batch method of its own."""
+
+    def score_learn_many(self, X: Any, feature_names: Any = None) -> Any:
+        self.learned += X[:, 0].tolist()
+        return X[:, 0]
 
 
 class Level(base.AnomalyDetector):
@@ -90,14 +99,17 @@ def test_p_values_are_those_of_counting_by_hand(scores: list[float], window: int
     assert model.n_alerts_ == sum(p <= 0.5 for p in expected)
 
 
+@pytest.mark.parametrize("detector", [Echo, BatchEcho])
 @given(scores=some_scores, cuts=st.lists(st.integers(0, 60), max_size=4), protect=st.booleans())
 @settings(deadline=None)
-def test_mini_batches_are_the_loop_however_they_are_cut(scores: list[float], cuts: list[int], protect: bool) -> None:
+def test_mini_batches_are_the_loop_however_they_are_cut(
+    detector: type[Echo], scores: list[float], cuts: list[int], protect: bool
+) -> None:
     by_loop = ConformalFilter(Echo(), alert_rate=0.2, window=9, protect=protect)
     # missing values are left out of events, so NaN cannot be an event's only value here
     rows = [[score] for score in scores if not math.isnan(score)]
     expected = loop(by_loop, [dict(enumerate(row)) for row in rows])
-    by_batch = ConformalFilter(Echo(), alert_rate=0.2, window=9, protect=protect)
+    by_batch = ConformalFilter(detector(), alert_rate=0.2, window=9, protect=protect)
     X = np.array(rows, dtype=float).reshape(-1, 1)
     parts = [by_batch.score_learn_many(part) for part in np.split(X, sorted(min(c, len(X)) for c in cuts))]
     for i, column in enumerate(expected):
@@ -276,3 +288,76 @@ def test_river_accepts_it_as_an_estimator(check: Any) -> None:
 def test_a_detector_without_snapshots_says_so() -> None:
     with pytest.raises(TypeError, match="HalfSpaceTrees has no to_bytes"):
         ConformalFilter(anomaly.HalfSpaceTrees()).to_bytes()
+
+
+# with the detector of this package
+
+
+def sensor_rows(n: int, seed: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[rng.random(n) < 0.02] *= 6
+    return X
+
+
+@pytest.mark.parametrize("protect", [False, True])
+def test_a_restored_filter_goes_on_bit_for_bit(protect: bool) -> None:
+    X = sensor_rows(900, 1)
+    model = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.02, protect=protect)
+    model.score_learn_many(X[:500])
+    restored = ConformalFilter.from_bytes(model.to_bytes())
+    for mine, theirs in zip(model.score_learn_many(X[500:]), restored.score_learn_many(X[500:]), strict=True):
+        assert np.array_equal(mine, theirs)
+    assert restored.to_bytes() == model.to_bytes()
+    assert (restored.n_seen_, restored.n_alerts_) == (900, model.n_alerts_)
+
+
+@pytest.mark.parametrize("protect", [False, True])
+def test_mini_batches_of_streaming_svead_are_the_loop(protect: bool) -> None:
+    X = sensor_rows(600, 2)
+    X[5:300:7, 1] = np.nan
+    by_loop = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.02, protect=protect)
+    expected = loop(by_loop, [dict(zip("abc", row, strict=True)) for row in X.tolist()])
+    by_batch = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.02, protect=protect)
+    parts = [by_batch.score_learn_many(part, feature_names=list("abc")) for part in np.array_split(X, 7)]
+    for i, column in enumerate(expected):
+        assert np.concatenate([part[i] for part in parts]).tolist() == column
+    assert by_batch.to_bytes() == by_loop.to_bytes()
+
+
+def forged(change: dict[str, Any], arrays: dict[str, Any] | None = None) -> bytes:
+    model = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.02)
+    model.score_learn_many(sensor_rows(300, 1))
+    _, fields, parts = snapshot.unpack(model.to_bytes())
+    return snapshot.pack("ConformalFilter", fields | change, parts | (arrays or {}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        forged({"alert_rate": 7}),
+        forged({"alert_rate": "0.1"}),
+        forged({"window": [1]}),
+        forged({"window": 60}),  # shorter than what is said to be in it
+        forged({"n_seen": "many"}),
+        forged({}, {"recent": np.full(260, np.nan)}),
+        forged({}, {"withheld": np.zeros(3, np.uint8)}),
+        forged({}, {"recent": np.zeros((2, 2))}),
+        forged({}, {"detector": np.zeros(40, np.uint8)}),
+        b"",
+        b"something else",
+    ],
+)
+def test_a_snapshot_that_does_not_fit_is_one_clear_error(data: bytes) -> None:
+    with pytest.raises(SnapshotError):
+        ConformalFilter.from_bytes(data)
+
+
+def test_the_alert_rate_can_be_changed_on_the_way() -> None:
+    rng = np.random.default_rng(12)
+    model = ConformalFilter(BatchEcho(), alert_rate=0.001)
+    model.score_learn_many(rng.random((6_000, 1)))
+    model.alert_rate = 0.05
+    alerts = model.score_learn_many(rng.random((20_000, 1))).alerts
+    assert alerts[1_000:].mean() == pytest.approx(0.05, rel=0.2)
+    assert len(model._recent) == model.capacity

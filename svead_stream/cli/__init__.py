@@ -121,5 +121,8 @@ def _explain(error: Exception) -> int:
         message = str(error)
     else:
         message = f"unexpected {type(error).__name__}: {error} (--debug shows where)"
-    click.echo(f"svead-stream: {' '.join(message.split())}", err=True)
+    message = " ".join(message.split())
+    if len(message) > 400:
+        message = message[:400] + " ..."
+    click.echo(f"svead-stream: {message}", err=True)
     return error.exit_code if isinstance(error, click.ClickException) else 1

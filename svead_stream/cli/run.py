@@ -123,7 +123,7 @@ class Run:
             shares = [one for one, alert in zip(shares, judged.alerts.tolist(), strict=True) if alert]
             batch, judged = batch.without(~judged.alerts), judged.only(judged.alerts)
         top = self.options["top"]
-        self.writer.write(batch, judged, [dict(list(one.items())[:top]) for one in shares])
+        self.writer.write(batch, judged, [dict(list(one.items())[:top]) if one else one for one in shares])
         if source.size is None:  # a pipe may be slow, and somebody may be waiting at its other end
             self.writer.flush()
 
