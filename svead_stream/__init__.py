@@ -6,6 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from svead_stream.alerts import ConformalFilter
+    from svead_stream.batch import SVEAD
     from svead_stream.errors import MissingExtra, SnapshotError, SveadError
     from svead_stream.snapshot import from_bytes, load, save
     from svead_stream.streaming import StreamingSVEAD
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "SVEAD": "batch",
+    "ConformalFilter": "alerts",
     "StreamingSVEAD": "streaming",
     "MissingExtra": "errors",
     "SnapshotError": "errors",
@@ -23,6 +27,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "SVEAD",
+    "ConformalFilter",
     "MissingExtra",
     "SnapshotError",
     "StreamingSVEAD",

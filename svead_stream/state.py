@@ -38,6 +38,18 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
         "bias": (np.float32, (t, mp)),
         "placed": (np.float32, (t, m, dp)),
         "scale": (np.float32, (t, dp)),
+        "values": (np.float64, (window,)),
+        "order": (np.int64, (max(window, d),)),
+        "cell_of": (np.int32, (blocks * search.BLOCK,)),
+        "far": (np.float64, (blocks * search.BLOCK,)),
+        "ratio": (np.float64, (m,)),
+        "block": (np.float32, (search.BLOCK, dp)),
+        "block_t": (np.float32, (d, search.BLOCK)),
+        "block_gaps": (np.int64, (search.BLOCK,)),
+        "source": (np.int64, (search.BLOCK,)),
+        "summed": (np.float64, (search.BLOCK,)),
+        "factor": (np.float64, (search.BLOCK,)),
+        "scored": (np.int64, (search.BLOCK,)),
     }
 
 

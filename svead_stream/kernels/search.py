@@ -120,9 +120,9 @@ def place(
         for f in range(d):
             z = min(max((anchors[k, j, f] - centre[f]) * rate[f], -SATURATED), SATURATED)
             placed[k, j, f] = z
-            weighted = float(scale[k, f]) * float(placed[k, j, f])
+            weighted = np.float64(scale[k, f]) * np.float64(placed[k, j, f])
             product[k, f, j] = weighted
-            b -= 0.5 * weighted * float(placed[k, j, f])
+            b -= 0.5 * weighted * np.float64(placed[k, j, f])
         bias[k, j] = b
 
 
@@ -154,7 +154,7 @@ def nearest(k: int, x: F32, product: F32, bias: F32) -> int:
 
 
 @kernel
-def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, bias: F32, found: I32) -> None:
+def nearest_of_block(k: int, n: int, xt: F32, m: int, product: F32, bias: F32, found: I32) -> None:
     """The nearest anchor of n points without gaps: sixteen points in the lanes, four anchors at a time."""
     d, mp = product.shape[1], product.shape[2]
     for b in range(0, n, 2 * LANES):
@@ -173,7 +173,7 @@ def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, 
             c30 = splat_at(bias, o + 3)
             c31 = c30
             p = k * d * mp + j
-            q = start + b
+            q = b
             for _ in range(d):
                 x0 = load(xt, q)
                 x1 = load(xt, q + LANES)
@@ -216,14 +216,14 @@ def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, 
 
 
 @kernel
-def distance(k: int, j: int, x: F32, start: int, placed: F32, scale: F32, length: float) -> float:
-    """From a point without gaps to anchor j of partition k, in the partition's units."""
+def squared_distance(k: int, j: int, x: F32, start: int, placed: F32, scale: F32) -> float:
+    """From a point without gaps to anchor j of partition k, in multiples of the partition's length."""
     m, dp = placed.shape[1], placed.shape[2]
     s = splat(np.float32(0.0))
     for f in range(0, dp, LANES):
         gap = sub(load(x, start + f), load(placed, (k * m + j) * dp + f))
         s = fma(mul(gap, gap), load(scale, k * dp + f), s)
-    return length * math.sqrt(float(total(s)))
+    return np.float64(total(s))
 
 
 @kernel
@@ -241,11 +241,39 @@ def nearest_with_gaps(k: int, x: F32, placed: F32, scale: F32, metric: F64) -> t
         s = 0.0
         for f in range(d):
             if x[f] == x[f]:
-                gap = float(x[f]) - float(placed[k, j, f])
-                s += gap * gap * float(scale[k, f])
+                gap = np.float64(x[f]) - np.float64(placed[k, j, f])
+                s += gap * gap * np.float64(scale[k, f])
         if s < best:
             winner, best = j, s
     return winner, metric[k, LENGTH] * math.sqrt(best * metric[k, USED] / present)
+
+
+@kernel
+def locate_block(
+    k: int,
+    n: int,
+    x: F32,
+    xt: F32,
+    gaps: I64,
+    product: F32,
+    bias: F32,
+    placed: F32,
+    scale: F32,
+    metric: F64,
+    found: I32,
+    apart: F64,
+) -> None:
+    """Cells and distances of n points in partition k."""
+    d, dp = xt.shape[0], x.shape[1]
+    nearest_of_block(k, n, xt, int(metric[k, ANCHORS]), product, bias, found)
+    for b in range(n):
+        apart[b] = squared_distance(k, found[b], x, b * dp, placed, scale)
+    length = metric[k, LENGTH]
+    for b in range(n):
+        apart[b] = length * math.sqrt(apart[b])
+    for b in range(n):
+        if gaps[b] > 0:
+            found[b], apart[b] = nearest_with_gaps(k, x[b, :d], placed, scale, metric)
 
 
 @kernel

@@ -33,8 +33,12 @@ _SOURCES = _sources()
 
 
 def kernel(function: F) -> F:
-    """Compile lazily, without the GIL, cached on disk where a folder for it can be written."""
-    options = {"nogil": True, "error_model": "numpy"}
+    """Compile lazily, without the GIL, cached on disk where a folder for it can be written.
+
+    Kernels get all their arrays from outside: without Numba's allocator there is no counting of references, which
+    would cost more than the search of a small partition.
+    """
+    options = {"nogil": True, "error_model": "numpy", "_nrt": False}
     try:
         compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no place to write a cache to

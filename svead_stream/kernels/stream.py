@@ -26,14 +26,14 @@ from svead_stream.kernels.search import (
     MAX,
     SUM,
     U64,
-    distance,
     is_number,
     learn_in_cell,
+    locate_block,
     nearest,
-    nearest_of_block,
     nearest_with_gaps,
     place,
     score_in_cell,
+    squared_distance,
     to_frame,
 )
 from svead_stream.kernels.simd import kernel
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
 
 
 class State(NamedTuple):
-    """The arrays of a model. The second group follows from the first and is not saved."""
+    """The arrays of a model. The second group follows from the first; only the first is saved."""
 
     counters: I64  # SEEN, STORED, BUILT, MISSING
     rng: U64  # (1,)
@@ -82,6 +82,19 @@ class State(NamedTuple):
     bias: F32  # (t, mp)
     placed: F32  # (t, m, dp) anchors, for the distance
     scale: F32  # (t, dp)
+
+    values: F64  # (window,) scratch from here on: kernels do not allocate
+    order: I64  # (max(window, d),)
+    cell_of: I32  # (blocks * BLOCK,)
+    far: F64  # (blocks * BLOCK,)
+    ratio: F64  # (m,)
+    block: F32  # (BLOCK, dp) events in frame units
+    block_t: F32  # (d, BLOCK)
+    block_gaps: I64  # (BLOCK,)
+    source: I64  # (BLOCK,) their rows
+    summed: F64  # (BLOCK,)
+    factor: F64  # (BLOCK,)
+    scored: I64  # (BLOCK,) partitions
 
 
 @kernel
@@ -124,11 +137,11 @@ def score_point(
     present, gaps = to_frame(row, centre, rate, x, x)
     if present == 0:
         return 0.0
-    summed, product_of, scored = 0.0, 1.0, 0
+    summed, factor, scored = 0.0, 1.0, 0
     for k in range(metric.shape[0]):
         if gaps == 0:
             j = nearest(k, x, product, bias)
-            far = distance(k, j, x, 0, placed, scale, metric[k, LENGTH])
+            far = metric[k, LENGTH] * math.sqrt(squared_distance(k, j, x, 0, placed, scale))
         else:
             j, far = nearest_with_gaps(k, x[:d], placed, scale, metric)
         found[k] = j
@@ -137,15 +150,15 @@ def score_point(
             scored += 1
             s = score_in_cell(cells[k, j], far)
             if relative:
-                product_of *= min(1.0 + s * metric[k, INVERSE_UNIT], LARGEST_FACTOR)
-                if scored % LOGS_TOGETHER == 0:
-                    summed += math.log(product_of)
-                    product_of = 1.0
+                factor *= min(1.0 + s * metric[k, INVERSE_UNIT], LARGEST_FACTOR)
             else:
                 summed += s
+        if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
+            summed += math.log(factor)
+            factor = 1.0
     if scored == 0:
         return 0.0
-    return (summed + math.log(product_of)) / scored
+    return (summed + math.log(factor)) / scored
 
 
 @kernel
@@ -232,7 +245,7 @@ def until_refresh(n: int, window: int) -> int:
 def survey(state: State, plan: Plan) -> None:
     """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
     stored, d = state.counters[STORED], state.centre.shape[0]
-    values = np.empty(stored)
+    values = state.values
     for f in range(d):
         n = 0
         for i in range(stored):
@@ -243,12 +256,14 @@ def survey(state: State, plan: Plan) -> None:
         state.rate[f] = 0.0
         state.spread[:, f] = 0.0
         if n > 0:
-            values[:n].sort()
-            reach = values[n - 1] - values[0]
+            low, high = values[0], values[0]
+            for i in range(n):
+                low, high = min(low, values[i]), max(high, values[i])
+            reach = high - low
             state.centre[f] = quantile(values, n, 0.5)
             state.spread[:, f] = 1.0
             if reach > SMALLEST_SCALE:
-                state.spread[STD, f] = deviation(values, n)
+                state.spread[STD, f] = deviation(values, n, low, reach)
                 state.spread[RANGE, f] = reach
             between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
             state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
@@ -260,30 +275,50 @@ def survey(state: State, plan: Plan) -> None:
 def take_cutoff(state: State, plan: Plan) -> None:
     """The suspicion above which points of the sample are left out."""
     stored = state.counters[STORED]
-    ordered = state.suspicion[:stored].copy()
-    ordered.sort()
-    state.cutoff[0] = ordered[stored - 1 - int(plan.trim * stored)]
+    for i in range(stored):
+        state.values[i] = state.suspicion[i]
+    state.cutoff[0] = quantile(state.values, stored, 1.0 - plan.trim)
 
 
 @kernel
-def quantile(ordered: F64, n: int, q: float) -> float:
-    at = q * (n - 1)
-    low = int(at)
-    high = min(low + 1, n - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+def quantile(values: F64, n: int, q: float) -> float:
+    """The quantile of the first n values, interpolated; moves values around (Hoare's selection)."""
+    k = int(q * (n - 1))
+    low, high = 0, n - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    if k == n - 1:
+        return values[k]
+    following = values[k + 1]
+    for i in range(k + 2, n):
+        following = min(following, values[i])
+    return values[k] + (q * (n - 1) - k) * (following - values[k])
 
 
 @kernel
-def deviation(ordered: F64, n: int) -> float:
-    """Standard deviation, by way of the range so that nothing overflows."""
-    low, reach = ordered[0], ordered[n - 1] - ordered[0]
-    mean = 0.0
+def deviation(values: F64, n: int, low: float, reach: float) -> float:
+    """Standard deviation of the first n values, in units of their range so that nothing overflows."""
+    mean, square = 0.0, 0.0
     for i in range(n):
-        mean += (ordered[i] - low) / reach
-    mean /= n
-    square = 0.0
+        mean += (values[i] - low) / reach / n
     for i in range(n):
-        square += ((ordered[i] - low) / reach - mean) ** 2
+        square += ((values[i] - low) / reach - mean) ** 2
     return reach * math.sqrt(square / n)
 
 
@@ -316,24 +351,16 @@ def place_partition(k: int, state: State) -> None:
 
 
 @kernel
-def locate_block(k: int, n: int, x: F32, xt: F32, gaps: I64, state: State, found: I32, apart: F64) -> None:
-    """Cells and distances of n points in partition k."""
-    nearest_of_block(k, n, xt, 0, int(state.metric[k, ANCHORS]), state.product, state.bias, found)
-    d, dp = state.centre.shape[0], x.shape[1]
-    for b in range(n):
-        if gaps[b] == 0:
-            apart[b] = distance(k, found[b], x, b * dp, state.placed, state.scale, state.metric[k, LENGTH])
-        else:
-            found[b], apart[b] = nearest_with_gaps(k, x[b, :d], state.placed, state.scale, state.metric)
-
-
-@kernel
 def weigh(k: int, state: State, scaling: int) -> None:
     """Give partition k a random half or more of the features, each scaled by its spread."""
-    known = np.flatnonzero(state.rate)
-    least = (known.size + 1) // 2
-    taken = least + int(draw(state.rng) * (known.size - least + 1))
-    choose(state.rng, known, known.size, taken)
+    known, n = state.order, 0
+    for f in range(state.rate.shape[0]):
+        if state.rate[f] > 0:
+            known[n] = f
+            n += 1
+    least = (n + 1) // 2
+    taken = least + int(draw(state.rng) * (n - least + 1))
+    choose(state.rng, known, n, taken)
     state.weight[k] = 0.0
     used = 0
     for f in known[:taken]:
@@ -349,8 +376,7 @@ def weigh(k: int, state: State, scaling: int) -> None:
 def build(k: int, state: State, plan: Plan) -> None:
     """Draw new anchors for partition k from the sample and pass the sample through their cells."""
     stored, d = state.counters[STORED], state.centre.shape[0]
-    kept = np.empty(stored, np.int64)
-    n = 0
+    kept, n = state.order, 0
     for i in range(stored):
         if state.suspicion[i] <= state.cutoff[0]:
             kept[n] = i
@@ -366,8 +392,7 @@ def build(k: int, state: State, plan: Plan) -> None:
     place_partition(k, state)
 
     state.cells[k] = 0.0
-    found = np.empty(state.sample_gaps.size, np.int32)
-    apart = np.empty(state.sample_gaps.size)
+    found, apart, ratio = state.cell_of, state.far, state.ratio
     for block in range((stored + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         locate_block(
@@ -376,18 +401,25 @@ def build(k: int, state: State, plan: Plan) -> None:
             state.sample[block],
             state.sample_t[block],
             state.sample_gaps[block],
-            state,
+            state.product,
+            state.bias,
+            state.placed,
+            state.scale,
+            state.metric,
             found[first:],
             apart[first:],
         )
     for i in range(stored):
         if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
             learn_in_cell(state.cells[k, found[i]], apart[i])
+    for j in range(m):
+        ratio[j] = 0.0
+        if state.cells[k, j, MAX] > 0:
+            ratio[j] = state.cells[k, j, SUM] / state.cells[k, j, COUNT] / state.cells[k, j, MAX]
     unit = 0.0
     for i in range(stored):
-        if found[i] >= 0 and apart[i] > 0 and state.suspicion[i] <= state.cutoff[0]:
-            cell = state.cells[k, found[i]]
-            unit += apart[i] / cell[MAX] * cell[SUM] / cell[COUNT]
+        if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
+            unit += apart[i] * ratio[found[i]]
     state.metric[k, INVERSE_UNIT] = n / unit if unit > 0 else 1.0
 
 
@@ -398,7 +430,8 @@ def refresh(state: State, plan: Plan) -> None:
     first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
     if n <= state.rows.shape[0]:
         first, last = 0, t
-    take_cutoff(state, plan)
+    if first < last:
+        take_cutoff(state, plan)
     for i in range(max(first, last - t), last):
         if i % t == 0:
             survey(state, plan)
@@ -409,11 +442,11 @@ def refresh(state: State, plan: Plan) -> None:
 @kernel
 def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
     """Score the rows of X in order, learning each after it was scored if asked."""
-    t, d, dp = state.metric.shape[0], state.centre.shape[0], state.scale.shape[1]
-    x, xt = np.zeros((BLOCK, dp), np.float32), np.zeros((d, BLOCK), np.float32)
-    gaps, source = np.zeros(BLOCK, np.int64), np.zeros(BLOCK, np.int64)
-    found, apart = np.zeros(BLOCK, np.int32), np.zeros(BLOCK)
-    summed, factor, scored = np.zeros(BLOCK), np.ones(BLOCK), np.zeros(BLOCK, np.int64)
+    t, d = state.metric.shape[0], state.centre.shape[0]
+    x, xt, gaps, source = state.block, state.block_t, state.block_gaps, state.source
+    found, apart = state.cell_of, state.far
+    summed, factor, scored = state.summed, state.factor, state.scored
+    relative = plan.scaling == MIXED
     at = 0
     while at < X.shape[0]:
         wanted = BLOCK
@@ -433,22 +466,25 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
         factor[:] = 1.0
         scored[:] = 0
         for k in range(t):
-            locate_block(k, n, x, xt, gaps, state, found, apart)
+            locate_block(
+                k, n, x, xt, gaps, state.product, state.bias, state.placed, state.scale, state.metric, found, apart
+            )
             inverse = state.metric[k, INVERSE_UNIT]
             for b in range(n):
                 if found[b] >= 0:
                     cell = state.cells[k, found[b]]
                     s = score_in_cell(cell, apart[b])
                     scored[b] += 1
-                    if plan.scaling == MIXED:
+                    if relative:
                         factor[b] *= min(1.0 + s * inverse, LARGEST_FACTOR)
-                        if scored[b] % LOGS_TOGETHER == 0:
-                            summed[b] += math.log(factor[b])
-                            factor[b] = 1.0
                     else:
                         summed[b] += s
                     if learn:
                         learn_in_cell(cell, apart[b])
+            if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
+                for b in range(n):
+                    summed[b] += math.log(factor[b])
+                    factor[b] = 1.0
         for b in range(n):
             if scored[b] > 0:
                 out[source[b]] = (summed[b] + math.log(factor[b])) / scored[b]

@@ -1,0 +1,94 @@
+"""The two passes of the paper's algorithm over a chunk of a data set: cell statistics, then scores."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from svead_stream.kernels.search import BLOCK, F32, F64, I32, I64, learn_in_cell, locate_block, to_frame
+from svead_stream.kernels.simd import kernel
+
+# columns of a score table
+SLOPE, CONSTANT = 0, 1
+
+
+class Geometry(NamedTuple):
+    """Partitions as the search needs them; nothing in it changes."""
+
+    centre: F64  # (d,)
+    rate: F64  # (d,)
+    product: F32  # (t, d, mp)
+    bias: F32  # (t, mp)
+    placed: F32  # (t, m, dp)
+    scale: F32  # (t, dp)
+    metric: F64  # (t, 4)
+
+
+class Scratch(NamedTuple):
+    """Room for one block of points; one per thread."""
+
+    x: F32  # (BLOCK, dp)
+    xt: F32  # (d, BLOCK)
+    gaps: I64  # (BLOCK,)
+    found: I32  # (BLOCK,)
+    apart: F64  # (BLOCK,)
+    summed: F64  # (BLOCK,)
+    scored: F64  # (BLOCK,)
+
+
+def scratch_for(geometry: Geometry) -> Scratch:
+    d, dp = geometry.centre.shape[0], geometry.scale.shape[1]
+    return Scratch(
+        np.zeros((BLOCK, dp), np.float32),
+        np.zeros((d, BLOCK), np.float32),
+        np.zeros(BLOCK, np.int64),
+        np.zeros(BLOCK, np.int32),
+        np.zeros(BLOCK),
+        np.zeros(BLOCK),
+        np.zeros(BLOCK),
+    )
+
+
+@kernel
+def run(X: NDArray[np.floating], geometry: Geometry, room: Scratch, cells: F64, table: F64, out: F64) -> None:
+    """Pass a chunk through the partitions: into the cells if there are any, else into scores by the table.
+
+    A point that falls into cell j at distance d scores `table[k, j, SLOPE] * d + table[k, j, CONSTANT]`; cells whose
+    slope is NaN do not score.
+    """
+    t = geometry.metric.shape[0]
+    learn = cells.shape[0] > 0
+    for first in range(0, X.shape[0], BLOCK):
+        n = min(BLOCK, X.shape[0] - first)
+        for b in range(n):
+            _, room.gaps[b] = to_frame(X[first + b], geometry.centre, geometry.rate, room.x[b], room.xt[:, b])
+            room.summed[b] = 0.0
+            room.scored[b] = 0.0
+        for k in range(t):
+            locate_block(
+                k,
+                n,
+                room.x,
+                room.xt,
+                room.gaps,
+                geometry.product,
+                geometry.bias,
+                geometry.placed,
+                geometry.scale,
+                geometry.metric,
+                room.found,
+                room.apart,
+            )
+            for b in range(n):
+                j = room.found[b]
+                if j >= 0:
+                    if learn:
+                        learn_in_cell(cells[k, j], room.apart[b])
+                    elif table[k, j, SLOPE] == table[k, j, SLOPE]:
+                        room.summed[b] += table[k, j, SLOPE] * room.apart[b] + table[k, j, CONSTANT]
+                        room.scored[b] += 1.0
+        if not learn:
+            for b in range(n):
+                out[first + b] = room.summed[b] / max(room.scored[b], 1.0)
