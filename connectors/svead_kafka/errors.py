@@ -1,10 +1,10 @@
 """What can go wrong in a worker, as one small tree of exceptions.
 
-    SveadError
-      └─ WorkerError               base of the three, never raised itself
-           ├─ ConfigurationError   the options cannot work; starting again does not help
-           ├─ StateError           the saved state does not fit the options, or cannot be read
-           └─ GaveUp               the cluster stayed out of reach; a supervisor should start the worker again
+SveadError
+  └─ WorkerError               base of the three, never raised itself
+       ├─ ConfigurationError   the options cannot work; starting again does not help
+       ├─ StateError           the saved state does not fit the options, or cannot be read
+       └─ GaveUp               the cluster stayed out of reach; a supervisor should start the worker again
 """
 
 from __future__ import annotations

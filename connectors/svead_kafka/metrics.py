@@ -16,7 +16,9 @@ class Metrics:
         registry = self.registry
         self.events = Counter("svead_events", "Events scored and committed.", _PARTITION, registry=registry)
         self.alerts = Counter("svead_alerts", "Alerts among them.", _PARTITION, registry=registry)
-        self.dead_letters = Counter("svead_dead_letters", "Messages that were no events.", _PARTITION, registry=registry)
+        self.dead_letters = Counter(
+            "svead_dead_letters", "Messages that were no events.", _PARTITION, registry=registry
+        )
         self.missing = Counter("svead_missing_values", "Missing values met.", _PARTITION, registry=registry)
         self.lag = Gauge("svead_lag", "Messages not yet scored.", _PARTITION, registry=registry)
         self.batch = Histogram(
@@ -25,7 +27,9 @@ class Metrics:
         self.commit = Histogram(
             "svead_commit_seconds", "Committing a transaction.", buckets=_LATENCIES, registry=registry
         )
-        self.snapshot_bytes = Gauge("svead_snapshot_bytes", "Size of the last saved model.", _PARTITION, registry=registry)
+        self.snapshot_bytes = Gauge(
+            "svead_snapshot_bytes", "Size of the last saved model.", _PARTITION, registry=registry
+        )
         self.snapshot_age = Gauge(
             "svead_snapshot_age_seconds", "Time since a model was last saved.", _PARTITION, registry=registry
         )

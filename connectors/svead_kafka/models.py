@@ -55,15 +55,16 @@ class Model:
 
     def __init__(self, judge: ConformalFilter, top_features: int = 5) -> None:
         self.judge = judge
+        self.detector: Any = judge.detector
         self.top_features = top_features
-        self._fast = hasattr(judge.detector, "score_learn_many") and hasattr(judge.detector, "feature_names_")
+        self._fast = hasattr(self.detector, "score_learn_many") and hasattr(self.detector, "feature_names_")
         self._columns: dict[Names, NDArray[np.intp] | None] = {}  # None: some name is not known yet
         self._known = -1
 
     @property
     def n_missing(self) -> int:
         """Missing values met so far, where the detector counts them."""
-        return int(getattr(self.judge.detector, "n_missing_", 0))
+        return int(getattr(self.detector, "n_missing_", 0))
 
     def take(self, events: Sequence[Event], explain: bool = True) -> list[Verdict | str]:
         """Score and learn events; a string in place of a verdict says why the model could not take an event."""
@@ -80,7 +81,7 @@ class Model:
 
     def _known_columns(self, names: Names) -> NDArray[np.intp] | None:
         """Where the model has the features of these names, if it knows them all."""
-        known = self.judge.detector.feature_names_
+        known = self.detector.feature_names_
         if len(known) != self._known:
             self._columns.clear()
             self._known = len(known)
@@ -97,7 +98,7 @@ class Model:
     def _take_run(self, run: list[Event], explain: bool) -> list[Verdict | str]:
         if len(run) <= _SHORT:
             return [self._take_one(event, explain) for event in run]
-        detector = self.judge.detector
+        detector = self.detector
         table = self._table(run)
         explain = explain and self.top_features > 0 and hasattr(detector, "explain_one")
         before = detector.to_bytes() if explain else b""
@@ -115,7 +116,7 @@ class Model:
 
     def _table(self, run: list[Event]) -> Table:
         """The events of a run as rows in the model's own order of features; NaN where an event lacks one."""
-        known = list(self.judge.detector.feature_names_)
+        known = list(self.detector.feature_names_)
         matrix = np.full((len(run), len(known)), np.nan)
         by_shape: dict[Names, list[int]] = {}
         for i, event in enumerate(run):
@@ -123,15 +124,16 @@ class Model:
         for names, rows in by_shape.items():
             columns = self._known_columns(names)
             values = np.array([run[i].values for i in rows], dtype=np.float64)
-            matrix[np.ix_(rows, columns)] = values
+            assert columns is not None, names
+            matrix[np.array(rows)[:, None], columns] = values
         return Table(known, matrix)
 
     def _take_one(self, event: Event, explain: bool) -> Verdict | str:
         judge = self.judge
         x = dict(zip(event.names, event.values, strict=True))
-        limit = getattr(judge.detector, "max_features", None)
+        limit = getattr(self.detector, "max_features", None)
         if limit is not None and self._fast:
-            known = judge.detector.feature_names_
+            known = self.detector.feature_names_
             if len(known) + len(x.keys() - set(known)) > limit:
                 return f"too many features: the model has {len(known)} and takes {limit} at most"
         try:
@@ -139,8 +141,8 @@ class Model:
             p_value = judge.p_value(score)
             alert = p_value <= judge.alert_rate
             top = None
-            if explain and alert and self.top_features and hasattr(judge.detector, "explain_one"):
-                top = self._top(judge.detector, event)
+            if explain and alert and self.top_features and hasattr(self.detector, "explain_one"):
+                top = self._top(self.detector, event)
             judge.learn_one(x)
         except ValueError as error:
             return f"the detector refused it: {error}"

@@ -123,10 +123,16 @@ class Options:
         every = [*self.input, *written]
         twice = sorted({topic for topic in every if every.count(topic) > 1})
         if twice:
-            raise ConfigurationError(f"topic {twice[0]!r} is used twice; input, output, dead letters and state must differ")
+            raise ConfigurationError(
+                f"topic {twice[0]!r} is used twice; input, output, dead letters and state must differ"
+            )
 
     def _check_choices(self) -> None:
-        choices = {"start": ("earliest", "latest"), "model_per": ("partition", "key"), "if_changed": ("fail", "restart")}
+        choices = {
+            "start": ("earliest", "latest"),
+            "model_per": ("partition", "key"),
+            "if_changed": ("fail", "restart"),
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ConfigurationError(f"{name} must be {' or '.join(allowed)}, not {getattr(self, name)!r}")
@@ -156,3 +162,19 @@ class Options:
     def names(cls) -> list[str]:
         """All option names."""
         return [one.name for one in fields(cls)]
+
+
+def describe(options: Options, counts: Mapping[str, int]) -> list[str]:
+    """What a worker with these options will do, in a few lines without secrets."""
+    inputs = ", ".join(f"{topic} ({counts[topic]} partitions)" for topic in options.input)
+    used = ", ".join(options.features) if options.features else "all numbers and booleans"
+    ignored = f", not {', '.join(options.ignore)}" if options.ignore else ""
+    dead = f"to {options.dead_letters}" if options.dead_letters else "counted and logged"
+    most = f", at most {options.max_models} in memory" if options.model_per == "key" else ""
+    return [
+        f"reading {inputs} at {options.bootstrap} as group {options.group}; new groups begin at the {options.start}",
+        f"writing scored events to {options.output} ({counts[options.output]} partitions); no events: {dead}",
+        f"features: {used}{ignored}; alerts on {options.alert_rate:.3%} of events",
+        f"one model per {options.model_per}{most}, restored from {options.state}, "
+        f"saved every {options.snapshot_every} offsets",
+    ]

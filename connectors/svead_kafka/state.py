@@ -91,6 +91,10 @@ class StateReader:
         self._group = group
         self._timeout = timeout
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._consumer.close()
+
     def scan(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, Found]:
         """What the topic knows of these input partitions; reads their partitions of the topic from end to end."""
         found = {source: Found() for source in sources}

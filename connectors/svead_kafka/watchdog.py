@@ -64,6 +64,7 @@ class Watchdog:
             silent = time.monotonic() - self._last
             if silent > self.timeout:
                 log.critical("no progress for %.0f s while %s: ending the process", silent, self._doing)
-                faulthandler.dump_traceback(file=sys.__stderr__)
+                if sys.__stderr__ is not None:
+                    faulthandler.dump_traceback(file=sys.__stderr__)
                 self.on_stall()
                 return

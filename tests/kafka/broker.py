@@ -94,9 +94,7 @@ class Node:
 
     def format(self, cluster_id: str) -> None:
         command = self.java("kafka.tools.StorageTool", "format", "--cluster-id", cluster_id)
-        done = subprocess.run(
-            [*command, "--config", str(self.properties)], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*command, "--config", str(self.properties)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise NoBroker(f"formatting the storage failed: {(done.stdout + done.stderr)[-1000:]}")
 

@@ -1,0 +1,240 @@
+"""The partitions that a worker owns now: following rebalances, restoring models, staying in the group meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from svead_kafka.client import Clients
+from svead_kafka.errors import StateError
+from svead_kafka.events import Decoder
+from svead_kafka.models import Maker
+from svead_kafka.partition import Partition, born
+from svead_kafka.state import Found, StateReader
+from svead_kafka.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+_WAIT_MS = 60_000
+_KEEPALIVE = 1.0  # seconds of replay between two signs of life to the group
+
+
+class Moved(Exception):
+    """The assignment changed while it was being restored."""
+
+
+class _Moves(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Counts rebalances. It runs on the client's own thread, where nothing may block."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self.count += 1
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self.count += 1
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        self.count += 1
+
+
+class Assignment:
+    """A member of the group with the models of the partitions assigned to it.
+
+    Parameters
+    ----------
+    clients, maker, decoder, watchdog
+        The worker's.
+    counts
+        Partitions of each topic.
+    """
+
+    def __init__(
+        self, clients: Clients, maker: Maker, decoder: Decoder, watchdog: Watchdog, counts: dict[str, int]
+    ) -> None:
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.membership: Any = None
+        self._options = clients.options
+        self._maker = maker
+        self._decoder = decoder
+        self._watchdog = watchdog
+        self._counts = counts
+        self._moves = _Moves()
+        self._restored = -1  # the count of moves for which `partitions` is right
+        self._reported: set[TopicPartition] = set()
+        self._reader = clients.reader()
+        self._states = StateReader(clients.reader(), self._options.state, self._options.group)
+        self._consumer = clients.member()
+        self._consumer.subscribe(topics=list(self._options.input), listener=self._moves)
+
+    def close(self) -> None:
+        """Leave the group."""
+        for client in (self._consumer, self._reader, self._states):
+            with suppress(KafkaError):
+                client.close()
+
+    def poll(self, timeout_ms: int, limit: int) -> dict[TopicPartition, list[Any]] | None:
+        """Records of the assigned partitions; None when the assignment has changed and must be restored first."""
+        polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=timeout_ms, max_records=limit)
+        if self._restored != self._moves.count:
+            # Whatever was polled is read again: restoring puts every partition back to its committed offset.
+            return None
+        return polled
+
+    def forget(self) -> None:
+        """Throw the models away: they have learned what is not committed."""
+        self.partitions.clear()
+        self._restored = -1
+
+    def settled(self) -> dict[TopicPartition, Partition]:
+        """The partitions, if they are surely still ours."""
+        return self.partitions if self._restored == self._moves.count else {}
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """Messages behind the position, for each partition of which that is known."""
+        lags = {}
+        for source, partition in self.settled().items():
+            with suppress(KafkaError):
+                end = self._consumer.highwater(source)
+                if end is not None:
+                    lags[source] = max(0, end - partition.position)
+        self._reported |= lags.keys()
+        return lags
+
+    def gone(self) -> set[TopicPartition]:
+        """Partitions that were ours the last time we looked."""
+        gone = self._reported - self.partitions.keys()
+        self._reported -= gone
+        return gone
+
+    # restoring
+
+    def restore(self) -> dict[TopicPartition, Partition]:
+        """Bring the models of all assigned partitions to their committed offsets.
+
+        Answers those that are new to the group; their birth is to be committed before anything else.
+        """
+        moves = self._moves.count
+        membership = self._consumer.group_metadata()
+        sources = self._consumer.assignment()
+        if membership.generation_id < 0 or not membership.member_id:
+            raise Moved  # out of the group: the next poll joins again
+        self._consumer.pause(*sources)
+        committed = {source: self._consumer.committed(source, timeout_ms=_WAIT_MS) for source in sources}
+        self._keep_what_stayed(membership, committed)
+        new = sorted(sources - self.partitions.keys())
+        births: dict[TopicPartition, Partition] = {}
+        if new:
+            self._watchdog.beat("reading the state topic")
+            starts, ends = self._reader.beginning_offsets(new), self._reader.end_offsets(new)
+            for source, found in self._states.scan(new).items():
+                self._still_here(moves)
+                bounds = (starts[source], ends[source])
+                offset, birth = self._settle(source, found, committed[source], bounds)
+                partition = Partition(source, self._maker, found, self._states.load)
+                self._replay(partition, max(partition.position, bounds[0]), offset, moves)
+                partition.position = committed[source] = offset
+                self.partitions[source] = partition
+                if birth:
+                    births[source] = partition
+        self._still_here(moves)
+        for source in sources:
+            self._consumer.seek(source, self.partitions[source].position)
+        self._consumer.resume(*sources)
+        self.membership = membership
+        self._restored = moves
+        return births
+
+    def _keep_what_stayed(self, membership: Any, committed: dict[TopicPartition, int | None]) -> None:
+        """Keep models of partitions that nobody else can have had since: owned in this generation and the last."""
+        last = self.membership
+        follows = (
+            last is not None
+            and membership.member_id == last.member_id
+            and membership.generation_id - last.generation_id in (0, 1)
+        )
+        kept = {
+            source: partition
+            for source, partition in self.partitions.items()
+            if follows and committed.get(source) == partition.position
+        }
+        self.partitions = kept
+
+    def _settle(
+        self, source: TopicPartition, found: Found, committed: int | None, bounds: tuple[int, int]
+    ) -> tuple[int, bool]:
+        """The offset at which scoring goes on, and whether the models begin there; completes `found` then."""
+        first, end = bounds
+        name = f"{source.topic}/{source.partition}"
+        checkpoint = found.checkpoint
+        if committed is not None and committed > end:
+            # Also seen for a moment after a broker restart, so it is tried again before giving up.
+            raise KafkaTimeoutError(
+                f"the group has committed offset {committed} of {name}, which ends at {end}; if the topic was created "
+                "again, reset the group's offsets or take another group"
+            )
+        if checkpoint is not None and checkpoint["options"] != self._options.fingerprint:
+            changed = _difference(checkpoint["options"], self._options.fingerprint)
+            if self._options.if_changed == "fail":
+                raise StateError(
+                    f"the models of {name} were made with other options ({changed}); take another group, or begin "
+                    "with new models by --if-changed restart"
+                )
+            log.warning("%s: other options (%s): beginning with new models", name, changed)
+            checkpoint = None
+        if committed is None:
+            committed = checkpoint["offset"] if checkpoint else (first if self._options.start == "earliest" else end)
+            if checkpoint:
+                log.warning("%s: the group's offsets are gone; going on at %d, where the state is", name, committed)
+        elif checkpoint is not None and checkpoint["offset"] > committed:
+            log.warning("%s: offsets were moved back to %d: beginning with new models", name, committed)
+            checkpoint = None
+        offset = max(int(committed), first)
+        if offset > committed:
+            log.warning("%s: %d messages were deleted before they were scored", name, offset - committed)
+        if checkpoint is None:
+            found.checkpoint, found.models = born(offset, self._options.fingerprint), {}
+            log.info("%s: new models, from offset %d", name, offset)
+            return offset, True
+        if checkpoint["offset"] < first:
+            log.warning("%s: the messages to replay were deleted; models may differ from before", name)
+        log.info("%s: state at offset %d, going on at %d", name, checkpoint["offset"], offset)
+        return offset, False
+
+    def _replay(self, partition: Partition, start: int, end: int, moves: int) -> None:
+        """Learn silently what was scored and committed after the state was saved."""
+        if start >= end:
+            return
+        source = partition.source
+        self._reader.assign([source])
+        self._reader.seek(source, start)
+        alive = time.monotonic()
+        deadline = alive + _WAIT_MS / 1000
+        while self._reader.position(source) < end:
+            records = self._reader.poll(timeout_ms=500, max_records=2000).get(source, [])
+            events, _ = self._decoder.decode(record for record in records if record.offset < end)
+            if records:
+                partition.take(events, min(records[-1].offset + 1, end), explain=False)
+                self._watchdog.beat(f"replaying {source.topic} {source.partition}")
+                deadline = time.monotonic() + _WAIT_MS / 1000
+            elif time.monotonic() > deadline:
+                raise KafkaTimeoutError(f"replaying {source} stopped at {self._reader.position(source)} of {end}")
+            if time.monotonic() - alive > _KEEPALIVE:
+                self._consumer.poll(timeout_ms=10, max_records=1)  # all is paused: this only keeps us in the group
+                self._still_here(moves)
+                alive = time.monotonic()
+
+    def _still_here(self, moves: int) -> None:
+        if self._moves.count != moves:
+            raise Moved
+
+
+def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:
+    names = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
+    return ", ".join(f"{name}: {then.get(name)!r} then, {now.get(name)!r} now" for name in names)

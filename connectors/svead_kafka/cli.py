@@ -1,0 +1,234 @@
+"""``svead-stream kafka``: the worker, and two commands beside it to play events into a topic and to watch the output.
+
+Each option can also be given as an environment variable (``SVEAD_KAFKA_`` and its name in capitals) or in a TOML file
+(``--config``); the command line wins over the environment, and the environment over the file.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
+from svead_kafka.options import Options
+
+_DETECTOR = ("n_partitions", "n_anchors", "window", "refresh", "half_life", "scaling", "max_features", "seed")
+
+
+class Names(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in newer releases
+    """Names separated by commas."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(part.strip() for part in parts if part.strip())
+
+
+class HalfLife(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """A number of events, or `none` for a model that never forgets; without the option the detector's default holds."""
+
+    name = "events"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if str(value).lower() == "none":
+            return "none"
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number of events nor 'none'", param, ctx)
+
+
+HALF_LIFE = HalfLife()
+
+
+def _option(name: str, *more: Any, **settings: Any) -> Callable[[Any], Any]:
+    """An option that the environment can set too."""
+    plain = name.split("/")[0].removeprefix("--").removeprefix("no-")
+    settings.setdefault("envvar", "SVEAD_KAFKA_" + plain.replace("-", "_").upper())
+    settings.setdefault("show_default", settings.get("default") not in (None, ""))
+    return click.option(name, *more, **settings)
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
+    if path is None:
+        return
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise click.BadParameter(f"{path} cannot be read: {error}") from None
+    values = {name.replace("-", "_"): value for name, value in values.items()}
+    known = {one.name for one in ctx.command.params}
+    unknown = sorted(values.keys() - known)
+    if unknown:
+        raise click.BadParameter(f"{path} sets {unknown[0]!r}, which is no option of this command")
+    ctx.default_map = {**(ctx.default_map or {}), **values}
+
+
+_CONFIG = _option(
+    "--config",
+    type=click.Path(path_type=Path),
+    callback=_read_config,
+    is_eager=True,
+    expose_value=False,
+    help="TOML file with any of these options, e.g. input = ['orders'].",
+)
+_BOOTSTRAP = _option("--bootstrap", default="localhost:9092", help="Brokers, host:port separated by commas.")
+_CLIENT = _option(
+    "--client-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File of client properties (name=value): TLS, SASL, timeouts. Its values are never printed.",
+)
+
+_WORKER_OPTIONS = [
+    _CONFIG,
+    _BOOTSTRAP,
+    _option("--input", type=Names(), help="Topics to read events from."),
+    _option("--output", help="Topic for scored events."),
+    _option("--group", default="svead", help="Consumer group; its workers share the partitions."),
+    _option("--dead-letters", help="Topic for messages that are no events. [default: they are counted and logged]"),
+    _option("--state", help="Compacted topic for the models. [default: the output topic, with -state]"),
+    _option("--features", type=Names(), default="", help="Features to use. [default: all numbers and booleans]"),
+    _option("--ignore", type=Names(), default="", help="Names not to use, such as ids and times."),
+    _option("--start", type=click.Choice(["earliest", "latest"]), default="earliest", help="Where a new group begins."),
+    _option(
+        "--model-per", type=click.Choice(["partition", "key"]), default="partition", help="What has its own model."
+    ),
+    _option("--max-models", type=int, default=1000, help="Models in memory, with --model-per key."),
+    _option("--alert-rate", type=float, default=0.01, help="Share of events to alert on."),
+    _option("--snapshot-every", type=int, default=10_000, help="Save a model after so many offsets."),
+    _option("--commit-every", type=int, default=100, help="Milliseconds between transactions on a slow stream."),
+    _option("--max-batch", type=int, default=5000, help="Most events in a transaction."),
+    _option("--max-event-bytes", type=int, default=900_000, help="Larger messages are dead letters."),
+    _option("--top-features", type=int, default=5, help="Features that an alert names."),
+    _option("--event/--no-event", "include_event", default=True, help="Put the event itself into the scored event."),
+    _option("--create-topics", is_flag=True, help="Create missing output, dead-letter and state topics."),
+    _option(
+        "--if-changed",
+        type=click.Choice(["fail", "restart"]),
+        default="fail",
+        help="When saved models were made with other options.",
+    ),
+    _CLIENT,
+    _option("--transactional-id", help="Name of this worker, different for each. [default: random]"),
+    _option("--max-retries", type=int, default=8, help="Failures in a row before giving up."),
+    _option("--stall-timeout", type=float, default=120.0, help="Seconds without progress before the process ends."),
+    _option("--metrics-port", type=int, help="Port for Prometheus."),
+    _option("--metrics-host", default="127.0.0.1", help="Address that the port listens on."),
+    _option("--n-partitions", type=int, help="Detector: partitions of its ensemble."),
+    _option("--n-anchors", type=int, help="Detector: anchors of each partition."),
+    _option("--window", type=int, help="Detector: events in its sample."),
+    _option("--refresh", type=int, help="Detector: events after which a partition is rebuilt."),
+    _option("--half-life", type=HALF_LIFE, help="Detector: events that replace half of the sample, or none."),
+    _option("--scaling", help="Detector: none, std, iqr, range or mixed."),
+    _option("--max-features", type=int, help="Detector: most feature names."),
+    _option("--seed", type=int, help="Detector: seed. [default: from group, topic, partition and key]"),
+    _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),
+]
+
+
+def _with(options: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+@click.group(invoke_without_command=True)
+@_with(_WORKER_OPTIONS)
+@click.pass_context
+def kafka(ctx: click.Context, /, **given: Any) -> None:
+    """Score the events of Kafka topics, exactly once.
+
+    \b
+    Without a command, run a worker:
+        svead-stream kafka --input orders --output orders-scored --create-topics
+
+    Every option is also an environment variable, SVEAD_KAFKA_ and its name (SVEAD_KAFKA_MAX_BATCH), and can be set in a
+    TOML file (--config). SIGTERM and Ctrl-C finish the batch, save the models, leave the group and exit with 0.
+    Exit codes: 75 the cluster stayed out of reach, 76 no progress; restart the worker on both.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    _set_up_logging(given.pop("verbose"))
+    options = options_from(given)
+    from svead_kafka.worker import Worker
+
+    worker = Worker(options)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    try:
+        worker.run()
+    except GaveUp as error:
+        click.echo(f"svead-stream: {error}", err=True)
+        ctx.exit(EXIT_GAVE_UP)
+
+
+def options_from(given: dict[str, Any]) -> Options:
+    """Options of a worker from what click has read."""
+    from svead_kafka.client import read_client_config
+
+    detector = {name: given.pop(name) for name in _DETECTOR}
+    file = given.pop("client_config")
+    client = read_client_config(file) if file else {}
+    given["input"] = given["input"] or ()
+    given["output"] = given["output"] or ""
+    given["state"] = given["state"] or ""
+    used = {
+        name: None if value == "none" and name == "half_life" else value
+        for name, value in detector.items()
+        if value is not None
+    }
+    return Options(**given, detector=used, client=client)
+
+
+def _set_up_logging(verbose: bool) -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("kafka").setLevel(logging.INFO if verbose else logging.CRITICAL)
+
+
+@kafka.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--topic", required=True, help="Topic to send to.")
+@click.option("--rate", type=float, help="Events per second. [default: as fast as it goes]")
+@click.option("--key", help="Column or field that becomes the message key.")
+@click.option("--loop", is_flag=True, help="Begin again at the end of the file.")
+@click.option("--create", type=int, metavar="PARTITIONS", help="Create the topic if it is missing.")
+@_BOOTSTRAP
+@_CLIENT
+def send(
+    file: str, topic: str, rate: float | None, key: str | None, loop: bool, create: int | None, **where: Any
+) -> None:
+    """Play a CSV or JSON-lines file into a topic."""
+    from svead_kafka import play
+
+    client = play.client(where["bootstrap"], where["client_config"])
+    count = play.send(client, file, topic, rate=rate, key=key, loop=loop, create=create)
+    click.echo(f"sent {count} events to {topic}", err=True)
+
+
+@kafka.command()
+@click.option("--topic", required=True, help="Topic of scored events.")
+@click.option("--alerts", is_flag=True, help="Show alerts only.")
+@click.option("--from-beginning", is_flag=True, help="Show what is there already, too.")
+@click.option("--count", type=int, help="End after so many events.")
+@_BOOTSTRAP
+@_CLIENT
+def tail(topic: str, alerts: bool, from_beginning: bool, count: int | None, **where: Any) -> None:
+    """Show scored events as they come, alerts in colour."""
+    from svead_kafka import play
+
+    if count is not None and count < 1:
+        raise ConfigurationError(f"--count must be at least 1, not {count}")
+    client = play.client(where["bootstrap"], where["client_config"])
+    for line in play.tail(client, topic, alerts=alerts, from_beginning=from_beginning, count=count):
+        click.echo(line)

@@ -1,0 +1,198 @@
+"""Kafka clients for a worker: their properties, and the topics they need."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import KafkaError, TopicAlreadyExistsError
+
+from svead_kafka.errors import ConfigurationError
+from svead_kafka.options import Options
+
+log = logging.getLogger(__name__)
+
+# Exactly-once rests on these: a file must not change them.
+_OURS = {
+    "bootstrap_servers", "group_id", "enable_auto_commit", "isolation_level", "auto_offset_reset", "transactional_id",
+    "enable_idempotence", "acks", "partition_assignment_strategy", "partitioner", "key_serializer", "value_serializer",
+    "key_deserializer", "value_deserializer",
+}  # fmt: skip
+# What the Java client and librdkafka call things that kafka-python has under another name.
+_ALIASES = {
+    "sasl_username": "sasl_plain_username",
+    "sasl_password": "sasl_plain_password",
+    "ssl_ca_location": "ssl_cafile",
+    "ssl_truststore_location": "ssl_cafile",
+    "ssl_certificate_location": "ssl_certfile",
+    "ssl_keystore_location": "ssl_certfile",
+    "ssl_key_location": "ssl_keyfile",
+    "ssl_key_password": "ssl_password",
+}
+_JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def read_client_config(path: Path) -> dict[str, Any]:
+    """Client properties from a file in the form that Kafka's own tools read: ``name=value`` lines, ``#`` comments.
+
+    Names may be Java's (``security.protocol``) or kafka-python's (``security_protocol``).
+    """
+    properties: dict[str, Any] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith(("#", "!")):
+            continue
+        name, equals, value = text.partition("=")
+        if not equals:
+            # The line itself may be a secret: only its place is told.
+            raise ConfigurationError(f"line {number} of {path} has no '=': client properties are name=value lines")
+        properties |= _property(name.strip(), value.strip())
+    return checked(properties)
+
+
+def _property(name: str, value: str) -> dict[str, Any]:
+    plain = name.replace(".", "_").replace("-", "_")
+    if plain == "sasl_jaas_config":
+        return {f"sasl_plain_{part}": re.sub(r"\\(.)", r"\1", text) for part, text in _JAAS.findall(value)}
+    plain = _ALIASES.get(plain, plain)
+    default = _defaults().get(plain)
+    if isinstance(default, bool):
+        return {plain: value.lower() in ("true", "yes", "1")}
+    if plain != "sasl_plain_password" and re.fullmatch(r"-?\d+", value):
+        return {plain: int(value)}
+    return {plain: value}
+
+
+def _defaults() -> dict[str, Any]:
+    return {**KafkaAdminClient.DEFAULT_CONFIG, **KafkaProducer.DEFAULT_CONFIG, **KafkaConsumer.DEFAULT_CONFIG}
+
+
+def checked(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties, if every name is one that a client knows and the worker leaves to the user."""
+    known = _defaults()
+    for name in properties:
+        if name in _OURS:
+            raise ConfigurationError(f"client property {name!r} is set by the worker itself; take it out")
+        if name not in known:
+            raise ConfigurationError(f"unknown client property {name!r}; see the options of kafka-python")
+    return dict(properties)
+
+
+class Clients:
+    """Makes the clients of one worker."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._client = checked(options.client)
+        self._bootstrap = [one.strip() for one in options.bootstrap.split(",")]
+
+    def _for(self, kind: Any, **ours: Any) -> dict[str, Any]:
+        own = {name: value for name, value in self._client.items() if name in kind.DEFAULT_CONFIG}
+        # A broker that comes back is found within seconds, not half a minute.
+        defaults = {"client_id": "svead-stream", "reconnect_backoff_max_ms": 2000}
+        return {"bootstrap_servers": self._bootstrap, **defaults, **own, **ours}
+
+    def member(self) -> Any:
+        """A consumer of the group."""
+        ours = {"group_id": self.options.group, "partition_assignment_strategy": [StickyPartitionAssignor]}
+        return KafkaConsumer(**self._for(KafkaConsumer, **ours, **self._reading()))
+
+    def reader(self) -> Any:
+        """A consumer of no group, to read partitions from any offset."""
+        return KafkaConsumer(**self._for(KafkaConsumer, group_id=None, **self._reading()))
+
+    @staticmethod
+    def _reading() -> dict[str, Any]:
+        # read_committed also makes the client wait for offsets that a transaction still holds: without it, a new
+        # owner could begin below an offset that is just being committed.
+        return {
+            "enable_auto_commit": False,
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+        }
+
+    def producer(self, transactional_id: str) -> Any:
+        """A producer of transactions."""
+        defaults = {
+            # An abandoned transaction keeps readers and the next owner waiting this long.
+            "transaction_timeout_ms": 15_000,
+            # The next transaction often meets the last one still being finished; the client sleeps this long then.
+            "retry_backoff_ms": 10,
+            "linger_ms": 5,
+            "batch_size": 262_144,
+            # The topic's own limit decides; messages that took up to 1 MB in are a little larger on the way out.
+            "max_request_size": 16 * 1024 * 1024,
+        }
+        defaults = {name: value for name, value in defaults.items() if name not in self._client}
+        producer = KafkaProducer(**self._for(KafkaProducer, transactional_id=transactional_id, **defaults))
+        producer.init_transactions()
+        return producer
+
+    def admin(self) -> Any:
+        """An admin client."""
+        return KafkaAdminClient(**self._for(KafkaAdminClient))
+
+
+def prepare_topics(clients: Clients) -> dict[str, int]:
+    """The number of partitions of every topic of the worker, after creating those that may be created."""
+    options = clients.options
+    admin = clients.admin()
+    try:
+        wanted = [*options.input, options.output, options.state]
+        wanted += [options.dead_letters] if options.dead_letters else []
+        counts = _partition_counts(admin, wanted)
+        missing = [topic for topic in wanted if topic not in counts]
+        lost = [topic for topic in missing if topic in options.input]
+        if lost:
+            raise ConfigurationError(f"input topic {lost[0]!r} does not exist at {options.bootstrap}")
+        if missing and not options.create_topics:
+            raise ConfigurationError(f"topics {', '.join(missing)} do not exist; create them, or add --create-topics")
+        if missing:
+            partitions = max(counts[topic] for topic in options.input)
+            settings = {topic: _settings(options, topic, partitions) for topic in missing}
+            with suppress(TopicAlreadyExistsError):  # another worker of the group was quicker
+                admin.create_topics(settings, wait_for_metadata=True)
+            log.info("created topics %s with %d partitions", ", ".join(missing), partitions)
+            counts = _partition_counts(admin, wanted)
+        return counts
+    finally:
+        admin.close()
+
+
+def _settings(options: Options, topic: str, partitions: int) -> dict[str, Any]:
+    # Events keep their timestamps, also those of clocks that run ahead.
+    configs = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    if topic == options.state:
+        # Old snapshots go soon, so that a restore has little to read.
+        configs = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "segment.ms": "600000"}
+        configs |= {"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "3600000"}
+    elif topic == options.dead_letters:
+        configs["max.message.bytes"] = str(16 * 1024 * 1024)
+    return {"num_partitions": partitions, "replication_factor": -1, "configs": configs}
+
+
+def _partition_counts(admin: Any, topics: list[str]) -> dict[str, int]:
+    existing = set(admin.list_topics())
+    found = admin.describe_topics([topic for topic in topics if topic in existing])
+    return {topic["name"]: len(topic["partitions"]) for topic in found if topic["partitions"]}
+
+
+def message_limits(clients: Clients, topics: list[str]) -> dict[str, int]:
+    """The largest message that each topic takes; empty where the cluster doesn't tell."""
+    admin = clients.admin()
+    try:
+        resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+        answer = admin.describe_configs(resources, config_filter="all")["topic"]
+        return {topic: int(configs["max.message.bytes"]["value"]) for topic, configs in answer.items()}
+    except (KafkaError, KeyError) as error:  # not allowed to ask: the broker will say so when it matters
+        log.debug("could not read the limits of %s: %s", topics, error)
+        return {}
+    finally:
+        admin.close()

@@ -1,0 +1,109 @@
+"""What a transaction carries to the output, dead-letter and state topics."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+
+from svead_kafka.events import Bad, Event, Verdict, copied_headers, dead_letter_headers, scored
+from svead_kafka.options import Options
+from svead_kafka.state import Record, home
+
+log = logging.getLogger(__name__)
+
+_ROOM = 2048  # bytes that the broker's own framing of a message may take
+
+
+class Outgoing:
+    """Sends records of a transaction and remembers the answers, all of which must be good before it is committed.
+
+    The client does not fail a transaction when it gives up on a record after its retries, so the answers are the only
+    proof that everything arrived.
+    """
+
+    def __init__(self, producer: Any, options: Options, counts: dict[str, int], limits: dict[str, int]) -> None:
+        self._producer = producer
+        self._options = options
+        self._counts = counts
+        self._limits = limits
+        self._answers: list[Any] = []
+
+    def scored(self, source: TopicPartition, results: list[tuple[Event, Verdict]]) -> None:
+        """Scored events: key, timestamp and headers as they came."""
+        topic = self._options.output
+        include = self._options.include_event
+        same = self._counts[topic] == self._counts[source.topic]
+        for event, verdict in results:
+            record = event.record
+            # The same number of partitions keeps their order; else the key decides, as it does for other producers.
+            partition = source.partition if same else None if record.key is not None else self._folded(source, topic)
+            self._answers.append(
+                self._producer.send(
+                    topic,
+                    value=scored(event, verdict, include),
+                    key=record.key,
+                    headers=copied_headers(record) if record.headers else None,
+                    partition=partition,
+                    timestamp_ms=_timestamp(record),
+                )
+            )
+
+    def dead_letters(self, source: TopicPartition, bad: list[Bad]) -> None:
+        """Messages that are no events, byte for byte, with the reason and the place in the headers."""
+        topic = self._options.dead_letters
+        if topic is None:
+            return
+        limit = self._limits.get(topic)
+        for one in bad:
+            record = one.record
+            headers = dead_letter_headers(one)
+            value = record.value
+            size = len(value or b"") + len(record.key or b"") + sum(len(name) + len(text) for name, text in headers)
+            if limit is not None and size + _ROOM > limit:
+                log.error(
+                    "%s/%d offset %d is too large for %s: only its headers go there", *source, record.offset, topic
+                )
+                headers.append(("svead-cut", b"the message is larger than this topic takes; see its source"))
+                value = b""
+            elif value is None and record.key is None:
+                value = b""  # the client sends no message that has neither; the reason tells
+            self._answers.append(
+                self._producer.send(
+                    topic,
+                    value=value,
+                    key=record.key,
+                    headers=headers,
+                    partition=self._folded(source, topic),
+                    timestamp_ms=_timestamp(record),
+                )
+            )
+
+    def state(self, source: TopicPartition, record: Record) -> Any:
+        """A record of the state topic; answers where it will be."""
+        topic = self._options.state
+        answer = self._producer.send(
+            topic,
+            value=record.value,
+            key=record.key,
+            headers=record.headers,
+            partition=home(source, self._counts[topic]),
+        )
+        self._answers.append(answer)
+        return answer
+
+    def check(self) -> None:
+        """Raise unless the broker has taken every record since the last check."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            if not answer.is_done or answer.failed():
+                raise answer.exception or KafkaError("a record was not acknowledged")
+
+    def _folded(self, source: TopicPartition, topic: str) -> int:
+        return int(source.partition % self._counts[topic])
+
+
+def _timestamp(record: Any) -> int | None:
+    return record.timestamp if record.timestamp is not None and record.timestamp >= 0 else None

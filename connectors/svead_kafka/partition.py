@@ -1,0 +1,183 @@
+"""The models of one input partition, and what of them is saved.
+
+Why a restore is exact
+----------------------
+Let c be the committed offset of the partition. The model of a key is a function of the key's good events below c, in
+their order (models.py sees to it that batches don't matter). The state topic has, committed together with offsets:
+
+- for a key, perhaps a snapshot that covers o: the model after all its events below o, and none from o on;
+- the checkpoint P, with this invariant: *a key's events below P are all covered by its snapshot*.
+
+A restore reads the events from P up to c and gives a key those at or above its own o. Events below P are covered by
+the invariant, events in [P, o) by the snapshot, and the rest are learned now: each exactly once, in order. No snapshot
+has o > c, as it was committed with an offset c' >= o and committed offsets only grow. A reader who misses the newest
+snapshots (they may become visible a moment after the offsets) has older ones, for which the same holds with an older P.
+
+The invariant is kept because P is the smallest offset that some model has learned but not saved, or the position of
+the partition if there is none. It is written only in a transaction that also writes the snapshots that let it grow.
+
+Models move out of memory (least recently used first) only at the end of a transaction, which saves them if they have
+learned anything since their last snapshot; so what is in the state topic is all there is to know of them, and reading
+one back gives the same model. Which models are in memory changes nothing but speed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any
+from uuid import uuid4
+
+from kafka import TopicPartition
+
+from svead_kafka.events import Bad, Event, Verdict
+from svead_kafka.models import Maker, Model
+from svead_kafka.state import Found, Record, Saved, checkpoint_record, model_records
+
+Key = bytes | None
+
+
+class Partition:
+    """The models of one input partition.
+
+    Parameters
+    ----------
+    source
+        The input partition.
+    maker
+        Makes, dumps and loads models.
+    found
+        What the state topic knows of the partition.
+    load
+        Reads the bytes of a saved model.
+    """
+
+    def __init__(
+        self, source: TopicPartition, maker: Maker, found: Found, load: Callable[[TopicPartition, Saved], bytes]
+    ) -> None:
+        assert found.checkpoint is not None, "a partition without a checkpoint is to be born first"
+        self.source = source
+        self.position: int = found.checkpoint["offset"]
+        self.saved_at = time.time()
+        self._n_missing = 0  # missing values met since they were last asked for
+        self._checkpoint = found.checkpoint
+        self._maker = maker
+        self._load = load
+        self._saved = found.models
+        self._models: OrderedDict[Key, Model] = OrderedDict()  # least recently used first
+        self._unsaved: OrderedDict[Key, int] = OrderedDict()  # first offset learned but not saved, smallest first
+        self._pending: list[tuple[Key, list[Any], int]] = []  # snapshots in the open transaction
+        self._leaving: list[Key] = []
+
+    def __len__(self) -> int:
+        return len(self._models)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether some model has learned what is not saved."""
+        return bool(self._unsaved)
+
+    # learning
+
+    def take(
+        self, events: Sequence[Event], position: int, explain: bool = True
+    ) -> tuple[list[tuple[Event, Verdict]], list[Bad]]:
+        """Score and learn events of the partition up to a position; events that a model refuses come back as bad."""
+        verdicts: dict[int, Verdict] = {}
+        bad: list[Bad] = []
+        for key, own in self._by_key(events).items():
+            own = self._not_yet_learned(key, own)
+            if not own:
+                continue
+            model = self._model(key)
+            self._unsaved.setdefault(key, own[0].record.offset)
+            before = model.n_missing
+            answers = model.take(own, explain)
+            self._n_missing += model.n_missing - before
+            for event, verdict in zip(own, answers, strict=True):
+                if isinstance(verdict, str):
+                    bad.append(Bad(event.record, verdict))
+                else:
+                    verdicts[event.record.offset] = verdict
+        self.position = position
+        return [(event, verdicts[event.record.offset]) for event in events if event.record.offset in verdicts], bad
+
+    def _by_key(self, events: Sequence[Event]) -> dict[Key, list[Event]]:
+        if self._maker.options.model_per == "partition":
+            return {None: list(events)}
+        groups: dict[Key, list[Event]] = {}
+        for event in events:
+            groups.setdefault(event.record.key, []).append(event)
+        return groups
+
+    def _not_yet_learned(self, key: Key, events: list[Event]) -> list[Event]:
+        saved = self._saved.get(key)
+        if saved is None or not events or events[0].record.offset >= saved.covers:
+            return events
+        return [event for event in events if event.record.offset >= saved.covers]  # a replay, see above
+
+    def _model(self, key: Key) -> Model:
+        model = self._models.get(key)
+        if model is None:
+            saved = self._saved.get(key)
+            if saved is None:
+                model = self._maker.new(self.source.topic, self.source.partition, key)
+            else:
+                model = self._maker.load(self._load(self.source, saved))
+            self._models[key] = model
+        self._models.move_to_end(key)
+        return model
+
+    def missing_since_last(self) -> int:
+        """Missing values met since the last call."""
+        count, self._n_missing = self._n_missing, 0
+        return count
+
+    # saving
+
+    def birth_record(self) -> Record:
+        """The first checkpoint, which fixes from which event on the models learn."""
+        return checkpoint_record(self._maker.options.group, self.source, self._checkpoint)
+
+    def save(self, snapshot_every: int, max_models: int, everything: bool = False) -> Iterator[tuple[Any, Record]]:
+        """Records to be written in the open transaction: models that are due or have to leave, then the checkpoint.
+
+        Each comes with a list; the caller puts what the producer answers into it. `committed` must follow when the
+        transaction is committed; when it is not, the partition is to be thrown away.
+        """
+        group = self._maker.options.group
+        self._leaving = list(self._models)[: max(0, len(self._models) - max_models)]
+        limit = self.position + 1 if everything else self.position - snapshot_every
+        due = [key for key, _ in takewhile(lambda one: one[1] <= limit, self._unsaved.items())]
+        for key in dict.fromkeys(due + [key for key in self._leaving if key in self._unsaved]):
+            data = self._maker.dump(self._models[key])
+            answers: list[Any] = []
+            self._pending.append((key, answers, len(data)))
+            for record in model_records(group, self.source, key, self._checkpoint["life"], self.position, data):
+                yield answers, record
+        if due:
+            saved_now = {key for key, _, _ in self._pending}
+            left = [since for key, since in self._unsaved.items() if key not in saved_now]
+            self._checkpoint = self._checkpoint | {"offset": min(left, default=self.position)}
+            yield [], checkpoint_record(group, self.source, self._checkpoint)
+
+    def committed(self) -> int | None:
+        """The transaction with what `save` gave is committed; answers the size of the last model saved, if any."""
+        size = None
+        for key, answers, size in self._pending:  # noqa: B007  the last size is the answer
+            self._saved[key] = Saved(self.position, tuple(answer.get(timeout=0).offset for answer in answers))
+            self._unsaved.pop(key, None)
+        if self._pending:
+            self.saved_at = time.time()
+        self._pending = []
+        for key in self._leaving:
+            del self._models[key]
+        self._leaving = []
+        return size
+
+
+def born(offset: int, fingerprint: dict[str, Any]) -> dict[str, Any]:
+    """The checkpoint of a partition that has no models yet: they begin with the event at this offset."""
+    return {"offset": offset, "life": uuid4().hex, "options": fingerprint}

@@ -1,0 +1,154 @@
+"""To try things out: play a file into a topic, and show scored events as they come."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+import orjson
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.errors import TopicAlreadyExistsError
+
+from svead_kafka.client import read_client_config
+from svead_kafka.errors import ConfigurationError
+
+
+def client(bootstrap: str, config: Path | None) -> dict[str, Any]:
+    """Properties that all clients here share."""
+    return {"bootstrap_servers": bootstrap.split(","), **(read_client_config(config) if config else {})}
+
+
+def _fit(properties: dict[str, Any], kind: Any) -> dict[str, Any]:
+    return {name: value for name, value in properties.items() if name in kind.DEFAULT_CONFIG}
+
+
+def send(
+    properties: dict[str, Any],
+    file: str,
+    topic: str,
+    rate: float | None = None,
+    key: str | None = None,
+    loop: bool = False,
+    create: int | None = None,
+) -> int:
+    """Send the rows of a file as JSON events; answers how many."""
+    if rate is not None and rate <= 0:
+        raise ConfigurationError(f"--rate must be positive, not {rate}")
+    if loop and file == "-":
+        raise ConfigurationError("--loop needs a file: standard input cannot be read twice")
+    if create is not None:
+        _create(properties, topic, create)
+    producer = KafkaProducer(**_fit(properties, KafkaProducer), linger_ms=5)
+    began, count = time.monotonic(), 0
+    answers: list[Any] = []
+    try:
+        while True:
+            before = count
+            for event, raw in _rows(file):
+                if rate is not None:
+                    time.sleep(max(0.0, began + count / rate - time.monotonic()))
+                name = event.get(key) if key is not None and isinstance(event, dict) else None
+                text = None if name is None else str(name).encode()
+                answers.append(producer.send(topic, value=raw, key=text))
+                count += 1
+                if len(answers) >= 10_000:
+                    _check(answers)
+            if not loop or count == before:
+                break
+    except KeyboardInterrupt:  # the way to end --loop
+        pass
+    finally:
+        producer.flush()
+        _check(answers)
+        producer.close()
+    return count
+
+
+def _check(answers: list[Any]) -> None:
+    for answer in answers:
+        answer.get(timeout=60)
+    answers.clear()
+
+
+def _create(properties: dict[str, Any], topic: str, partitions: int) -> None:
+    admin = KafkaAdminClient(**_fit(properties, KafkaAdminClient))
+    try:
+        with suppress(TopicAlreadyExistsError):
+            admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
+    finally:
+        admin.close()
+
+
+def _rows(file: str) -> Iterator[tuple[Any, bytes]]:
+    """Events of a file with their bytes: lines of JSON as they are, rows of a CSV as objects."""
+    with ExitStack() as stack:
+        lines: TextIO = sys.stdin if file == "-" else stack.enter_context(open(file, encoding="utf-8", newline=""))
+        if file.lower().endswith(".csv"):
+            for row in csv.DictReader(lines):
+                named = {name: _number(text) for name, text in row.items() if name is not None}
+                yield named, orjson.dumps(named)
+            return
+        for line in lines:
+            text = line.strip()
+            if not text:
+                continue
+            event: Any = None
+            with suppress(orjson.JSONDecodeError):  # sent as it is: what becomes of it is for the worker to say
+                event = orjson.loads(text)
+            yield event, text.encode()
+
+
+def _number(text: str | None) -> Any:
+    if text is None or not text.strip():
+        return None
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return {"true": True, "false": False}.get(text.strip().lower(), text)
+
+
+def tail(
+    properties: dict[str, Any], topic: str, alerts: bool = False, from_beginning: bool = False, count: int | None = None
+) -> Iterator[str]:
+    """Lines that show scored events, alerts in red with the features behind them."""
+    reading = {
+        "group_id": None,
+        "enable_auto_commit": False,
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "earliest" if from_beginning else "latest",
+    }
+    consumer = KafkaConsumer(topic, **_fit(properties, KafkaConsumer), **reading)
+    shown = 0
+    try:
+        while count is None or shown < count:
+            for records in consumer.poll(timeout_ms=500).values():
+                for record in records:
+                    line = _line(record, alerts)
+                    if line is not None and (count is None or shown < count):
+                        shown += 1
+                        yield line
+    except KeyboardInterrupt:  # the way to end it
+        pass
+    finally:
+        consumer.close()
+
+
+def _line(record: Any, alerts: bool) -> str | None:
+    try:
+        value = orjson.loads(record.value or b"")
+        source = value["source"]
+        place = f"{source['topic']}/{source['partition']}@{source['offset']}"
+        text = f"{place:<30} score {value['score']:8.4f}  p {value['p_value']:.4f}"
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return None if alerts else f"{record.topic}/{record.partition}@{record.offset} is no scored event"
+    if value["alert"]:
+        why = ", ".join(f"{one['feature']} {one['share']:.0%}" for one in value.get("top_features", ()))
+        return click.style(f"{text}  ALERT  {why}", fg="red", bold=True)
+    return None if alerts else text

@@ -1,0 +1,339 @@
+"""The worker: reads events, scores and learns them, and writes everything that follows in transactions.
+
+The order of a transaction
+--------------------------
+One poll is one transaction; no transaction is open while the group can rebalance, which only happens inside a poll.
+
+1. Decode the polled records; score and learn the good ones, in memory.
+2. Begin the transaction. Send scored events, dead letters, due snapshots and the checkpoint that goes with them.
+3. Send the input offsets (last + 1) with the membership under which the records were polled.
+4. Flush, and see that the broker has taken every record.
+5. Commit. Only now does the worker count the batch, and let go of models that moved to the state topic.
+
+Why the committed output is that of a run that was never interrupted
+--------------------------------------------------------------------
+- Steps 2 to 4 become visible together at 5 or never: an event is in the output if and only if its offset is committed.
+- If anything fails before 5, models in memory have learned events that are not committed. They are thrown away, and
+  so is the producer (a used one would carry leftovers into the next transaction). The next producer of the same
+  transactional id first ends what is open, so that the committed offset, read after that, is final.
+- After 5, or after a crash at any point, the committed offset c is the truth. partition.py shows that restoring gives
+  the models of an uninterrupted run at c; scoring goes on at c.
+- A worker that lost its partitions without knowing (a zombie) sends a membership that the coordinator refuses at 3, so
+  5 is never reached. A membership is never taken while the worker is out of the group: the coordinator would let that
+  pass.
+- A new owner waits for offsets that an open transaction of the old one still holds (read_committed does that), so it
+  can never begin below an offset that is about to be committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError
+
+from svead_kafka.assignment import Assignment, Moved
+from svead_kafka.client import Clients, message_limits, prepare_topics
+from svead_kafka.errors import GaveUp
+from svead_kafka.events import Bad, Decoder, Event, Verdict
+from svead_kafka.metrics import Metrics
+from svead_kafka.models import MakeDetector, Maker
+from svead_kafka.options import Options, describe
+from svead_kafka.outgoing import Outgoing
+from svead_kafka.partition import Partition
+from svead_kafka.watchdog import Watchdog
+from svead_stream.alerts import ConformalFilter
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 200
+_BATCH_SECONDS = 1.0  # a batch that takes longer makes the next one smaller
+_LONGEST_PAUSE = 30.0
+_FORGIVEN = 300.0  # seconds after which an old failure no longer counts
+
+
+class Aborted(Exception):
+    """A transaction was not committed; the cause is chained."""
+
+
+class Worker:
+    """A member of a consumer group that scores events exactly once.
+
+    Parameters
+    ----------
+    options
+        What to read, write and do.
+    detector
+        Called with a seed, answers a new river detector or pipeline to use in place of StreamingSVEAD.
+    dumps, loads
+        How to turn a ConformalFilter around that detector to bytes and back; needed where it has no ``to_bytes``.
+        `pickle.dumps` and `pickle.loads` will do if nobody else can write to the state topic.
+
+    Examples
+    --------
+    >>> from svead_kafka import Options, Worker
+    >>> options = Options(bootstrap="localhost:9092", input=["orders"], output="orders-scored", group="fraud")
+    >>> Worker(options).run()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        detector: MakeDetector | None = None,
+        dumps: Callable[[ConformalFilter], bytes] | None = None,
+        loads: Callable[[bytes], ConformalFilter] | None = None,
+    ) -> None:
+        self.options = options
+        self.metrics = Metrics()
+        self._clients = Clients(options)
+        self._maker = Maker(options, detector, dumps, loads)
+        self._decoder = Decoder(options.features, options.ignore, options.max_event_bytes)
+        self._watchdog = Watchdog(options.stall_timeout)
+        self._transactional_id = options.transactional_id or f"{options.group}-{uuid4().hex[:12]}"
+        self._stopping = threading.Event()
+        self._failures = 0
+        self._failed_at = 0.0
+        self._limit = options.max_batch
+        self._last_batch = 0.0
+        self._full = False
+        self._counts: dict[str, int] = {}
+        self._assignment: Assignment | None = None
+        self._producer: Any = None
+        self._outgoing: Outgoing | None = None
+
+    def stop(self) -> None:
+        """Finish the batch, save, commit, leave the group and return from `run`. Safe to call from signal handlers."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Work until `stop` is called.
+
+        Raises
+        ------
+        GaveUp
+            The cluster stayed out of reach.
+        ConfigurationError, StateError
+            Trying again would not help.
+        """
+        if self.options.metrics_port is not None:
+            self.metrics.serve(self.options.metrics_port, self.options.metrics_host)
+        self._watchdog.start()
+        try:
+            self._warm_up()
+            while not self._stopping.is_set():
+                try:
+                    self._connect()
+                    self._work()
+                    self._leave()
+                except (KafkaError, Aborted) as error:
+                    self._disconnect()
+                    self._after_failure(error)
+        finally:
+            self._disconnect()
+            self._watchdog.stop()
+
+    def _warm_up(self) -> None:
+        """Compile what scoring needs before the group counts on this worker."""
+        self._watchdog.beat("compiling the detector")
+        model = self._maker.new("", 0, None)
+        row = Event(None, ("x",), (0.0,))
+        model.take([row])
+        model.take([row] * 2000)
+
+    # connections
+
+    def _connect(self) -> None:
+        self._watchdog.beat("connecting")
+        if not self._counts:
+            self._counts = prepare_topics(self._clients)
+            written = [self.options.output] + ([self.options.dead_letters] if self.options.dead_letters else [])
+            self._limits = message_limits(self._clients, written)
+            for line in describe(self.options, self._counts):
+                log.info(line)
+        self._new_producer()
+        self._assignment = Assignment(self._clients, self._maker, self._decoder, self._watchdog, self._counts)
+
+    def _new_producer(self) -> None:
+        self._close_producer()
+        self._watchdog.beat("ending what an earlier transaction may have left open")
+        self._producer = self._clients.producer(self._transactional_id)
+        self._outgoing = Outgoing(self._producer, self.options, self._counts, self._limits)
+
+    def _close_producer(self) -> None:
+        if self._producer is not None:
+            with suppress(KafkaError):  # it is given up with whatever it still holds
+                self._producer.close(timeout=0)
+            self._producer = None
+
+    def _disconnect(self) -> None:
+        self._watchdog.beat("closing connections")
+        if self._assignment is not None:
+            self._assignment.close()
+            self._assignment = None
+        self._close_producer()
+
+    def _after_failure(self, error: Exception) -> None:
+        """Pause, longer after each failure in a row; give up after too many."""
+        cause = error.__cause__ or error
+        self.metrics.retries.inc()
+        if time.monotonic() - self._failed_at > _FORGIVEN:
+            self._failures = 0
+        self._failed_at = time.monotonic()
+        self._failures += 1
+        if self._failures > self.options.max_retries:
+            raise GaveUp(f"{self._failures} failures in a row, the last: {cause!r}") from cause
+        pause = min(_LONGEST_PAUSE, 0.25 * 2**self._failures) * random.uniform(0.75, 1.25)
+        log.warning("%r: trying again in %.1f s (%d of %d)", cause, pause, self._failures, self.options.max_retries)
+        self._watchdog.beat("pausing after a failure")
+        self._stopping.wait(pause)
+
+    # the loop
+
+    def _work(self) -> None:
+        assert self._assignment is not None
+        while not self._stopping.is_set():
+            self._pace()
+            self._watchdog.beat("polling")
+            polled = self._assignment.poll(_POLL_MS, self._limit)
+            try:
+                if polled is None:
+                    self._restore()
+                elif polled:
+                    self._batch(polled)
+            except Aborted as aborted:
+                # The membership may well be intact: only the producer and the models are replaced.
+                self._assignment.forget()
+                self._close_producer()
+                self._after_failure(aborted)
+                self._new_producer()
+            self._report()
+
+    def _pace(self) -> None:
+        """Let a slow stream gather for `commit_every`; a fast one that fills its batches is not held up."""
+        wait = self._last_batch + self.options.commit_every / 1000 - time.monotonic()
+        if wait > 0 and not self._full:
+            self._stopping.wait(wait)
+        self._last_batch = time.monotonic()
+
+    def _restore(self) -> None:
+        assert self._assignment is not None
+        self.metrics.rebalances.inc()
+        with suppress(Moved):  # the next poll finds out where to
+            births = self._assignment.restore()
+            if births:
+                self._transact({}, {source: found.position for source, found in births.items()}, births=births)
+
+    def _batch(self, polled: dict[TopicPartition, list[Any]]) -> None:
+        assert self._assignment is not None
+        began = time.monotonic()
+        results: dict[TopicPartition, tuple[list[tuple[Event, Verdict]], list[Bad]]] = {}
+        offsets: dict[TopicPartition, int] = {}
+        count = 0
+        for source, records in polled.items():
+            self._watchdog.beat(f"scoring {len(records)} events of {source.topic} {source.partition}")
+            good, bad = self._decoder.decode(records)
+            offsets[source] = records[-1].offset + 1
+            scored, refused = self._assignment.partitions[source].take(good, offsets[source])
+            results[source] = (scored, bad + refused)
+            count += len(records)
+        self._transact(results, offsets)
+        self._failures = 0
+        took = time.monotonic() - began
+        self.metrics.batch.observe(took)
+        self._full = count >= self._limit
+        wanted = int(count * _BATCH_SECONDS / took) if took > _BATCH_SECONDS else self._limit * 2
+        self._limit = max(1, min(self.options.max_batch, wanted))
+
+    def _transact(
+        self,
+        results: dict[TopicPartition, tuple[list[tuple[Event, Verdict]], list[Bad]]],
+        offsets: dict[TopicPartition, int],
+        births: dict[TopicPartition, Partition] | None = None,
+        everything: bool = False,
+    ) -> None:
+        """Steps 2 to 5 of the order above."""
+        assert self._assignment is not None
+        assert self._outgoing is not None
+        out = self._outgoing
+        options = self.options
+        partitions = {source: self._assignment.partitions[source] for source in offsets}
+        share = max(1, options.max_models // max(1, len(self._assignment.partitions)))
+        try:
+            self._watchdog.beat("sending a transaction")
+            self._producer.begin_transaction()
+            for source, (scored, bad) in results.items():
+                out.scored(source, scored)
+                out.dead_letters(source, bad)
+            for source, partition in partitions.items():
+                for answers, record in partition.save(options.snapshot_every, share, everything):
+                    answers.append(out.state(source, record))
+            for source, partition in (births or {}).items():
+                out.state(source, partition.birth_record())
+            marks = {source: OffsetAndMetadata(offset, "", -1) for source, offset in offsets.items()}
+            began = time.monotonic()
+            self._producer.send_offsets_to_transaction(marks, self._assignment.membership)
+            self._producer.flush()
+            out.check()
+            self._watchdog.beat("committing a transaction")
+            self._producer.commit_transaction()
+        except KafkaError as error:
+            raise Aborted from error
+        self.metrics.commit.observe(time.monotonic() - began)
+        self._committed(results, partitions)
+
+    def _committed(
+        self,
+        results: dict[TopicPartition, tuple[list[tuple[Event, Verdict]], list[Bad]]],
+        partitions: dict[TopicPartition, Partition],
+    ) -> None:
+        """Step 5, after the commit."""
+        for source, partition in partitions.items():
+            label = (source.topic, str(source.partition))
+            size = partition.committed()
+            if size is not None:
+                self.metrics.snapshot_bytes.labels(*label).set(size)
+            self.metrics.missing.labels(*label).inc(partition.missing_since_last())
+        for source, (scored, bad) in results.items():
+            label = (source.topic, str(source.partition))
+            self.metrics.events.labels(*label).inc(len(scored))
+            self.metrics.alerts.labels(*label).inc(sum(verdict.alert for _, verdict in scored))
+            self.metrics.dead_letters.labels(*label).inc(len(bad))
+            if bad and not self.options.dead_letters:
+                _log_bad(bad)
+
+    def _report(self) -> None:
+        assert self._assignment is not None
+        self.metrics.models.set(sum(map(len, self._assignment.partitions.values())))
+        for source, lag in self._assignment.lags().items():
+            label = (source.topic, str(source.partition))
+            self.metrics.lag.labels(*label).set(lag)
+            age = time.time() - self._assignment.partitions[source].saved_at
+            self.metrics.snapshot_age.labels(*label).set(age)
+        for source in self._assignment.gone():
+            self.metrics.forget(source.topic, source.partition)
+
+    def _leave(self) -> None:
+        """Save what is not saved, so that the next owner has nothing to replay."""
+        assert self._assignment is not None
+        unsaved = {source: one.position for source, one in self._assignment.settled().items() if one.unsaved}
+        if unsaved:
+            try:
+                self._transact({}, unsaved, everything=True)
+            except Aborted as aborted:  # nothing is lost: the next owner replays
+                log.warning("could not save on leaving: %r", aborted.__cause__)
+        log.info("stopped; everything scored is committed and the models are saved")
+
+
+def _log_bad(bad: list[Bad]) -> None:
+    for one in bad[:10]:
+        record = one.record
+        log.warning("no event at %s/%d offset %d: %s", record.topic, record.partition, record.offset, one.reason)
+    if len(bad) > 10:
+        log.warning("and %d more in the same batch; --dead-letters keeps them", len(bad) - 10)
