@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 from importlib import resources
 from typing import Any
-
-_PLACE = "/*DATA*/"
 
 
 def render(data: dict[str, Any]) -> str:
@@ -15,14 +15,28 @@ def render(data: dict[str, Any]) -> str:
 
     Names and values come from the user's data and may be hostile. They are never part of the markup: the data sit in
     a script element that no browser runs, in which `<`, `>` and `&` are escaped so that it cannot be closed from
-    inside, and the page puts them on the screen as text only.
+    inside, and the page puts them on the screen as text only. Should that ever fail, the page's own policy runs no
+    script but the one whose hash it names, and loads nothing from anywhere.
     """
-    page = resources.files("svead_stream.report").joinpath("page.html").read_text(encoding="utf-8")
+    script = _part("script.js")
     text = json.dumps(_finite(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
-    before, after = page.split(_PLACE)
-    return before + text + after
+    parts = {
+        "hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "style": _part("style.css"),
+        "script": script,
+        "data": text,  # last, so that nothing in it is taken for one of the others
+    }
+    page = _part("page.html")
+    for name, part in parts.items():
+        before, after = page.split("{{" + name + "}}")
+        page = before + part + after
+    return page
+
+
+def _part(name: str) -> str:
+    return resources.files("svead_stream.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def _finite(value: Any) -> Any:

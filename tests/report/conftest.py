@@ -1,0 +1,51 @@
+"""A headless Chromium for the report's tests, installed from the system's packages where that is possible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def _find() -> tuple[str, str] | None:
+    browser = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    driver = shutil.which("chromedriver")
+    return (browser, driver) if browser and driver else None
+
+
+def _install() -> None:
+    """Debian and its kin only, and only as root, as in a container: elsewhere it is the developer's choice."""
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "timeout": 600}
+        subprocess.run(["apt-get", "update"], check=False, **quiet)
+        subprocess.run(["apt-get", "install", "-y", "chromium", "chromium-driver"], check=False, **quiet)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A Chromium that has been started once for all tests."""
+    from selenium import webdriver
+
+    found = _find()
+    if found is None:
+        _install()
+        found = _find()
+    if found is None:
+        reason = "no Chromium with chromedriver here: apt-get install chromium chromium-driver"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    options = webdriver.ChromeOptions()
+    options.binary_location = found[0]
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(found[1]))
+    yield driver
+    driver.quit()
