@@ -70,7 +70,7 @@ class Run:
             try:
                 format = source.format(self.options["input_format"])
                 for batch in read(source, format, self.csv):
-                    scored = self.step(source, batch)
+                    scored = self.step(source.name, batch)
                     self.write(source, format, scored)
                     fraction = None if source.size is None else (i + source.n_read / source.size) / len(paths)
                     self.progress.update(self.n_rows, fraction)
@@ -80,26 +80,26 @@ class Run:
                 source.close()
         self.progress.clear()
 
-    def step(self, source: Source, batch: Batch) -> Scored:
+    def step(self, name: str, batch: Batch) -> Scored:
         """Score a batch, and count it."""
-        scored = self.scorer.score(source.name, batch)
+        scored = self.scorer.score(name, batch)
         self.rejects.add(scored.batch.rejects)
         if not self._told and scored.batch.table.num_rows:
-            self._tell_columns(source, scored)
+            self._tell_columns(name, scored)
         truth = self._labels(scored.batch)
         if self.measures is not None and truth is not None:
             self.measures.add(truth, scored.judged)
         if self.recorder is not None:
-            self._record(self.recorder, source, scored, truth)
+            self._record(self.recorder, name, scored, truth)
         return scored
 
-    def _tell_columns(self, source: Source, scored: Scored) -> None:
+    def _tell_columns(self, name: str, scored: Scored) -> None:
         self._told = True
         left_out = self.scorer.columns.left_out
         if left_out and self.progress.enabled:
             self.progress.clear()
-            names = ", ".join(f"{name} ({why})" for name, why in list(left_out.items())[:8])
-            self.note(f"{source.name}: using {', '.join(scored.features.column_names[:8])}; not using {names}")
+            others = ", ".join(f"{column} ({why})" for column, why in list(left_out.items())[:8])
+            self.note(f"{name}: using {', '.join(scored.features.column_names[:8])}; not using {others}")
 
     def _labels(self, batch: Batch) -> npt.NDArray[np.float64] | None:
         label = self.options["label"]
@@ -129,9 +129,7 @@ class Run:
 
     # the report
 
-    def _record(
-        self, recorder: Recorder, source: Source, scored: Scored, truth: npt.NDArray[np.float64] | None
-    ) -> None:
+    def _record(self, recorder: Recorder, name: str, scored: Scored, truth: npt.NDArray[np.float64] | None) -> None:
         judged = scored.judged
         starts = [start for start, _ in scored.thresholds] + [len(judged.scores)]
         for (start, threshold), end in zip(scored.thresholds, starts[1:], strict=True):
@@ -147,12 +145,12 @@ class Run:
                     recorder.add_shares(scored.shares[i])
                     strength = judged.scores[i] / threshold if threshold > 0 else np.inf
                     if recorder.wants(strength):
-                        recorder.add_alert(self._alert(source, scored, i, threshold, usual, truth))
+                        recorder.add_alert(self._alert(name, scored, i, threshold, usual, truth))
             self._usual = _last_rows(self._usual, features)
 
     def _alert(
         self,
-        source: Source,
+        name: str,
         scored: Scored,
         i: int,
         threshold: float,
@@ -161,18 +159,18 @@ class Run:
     ) -> Alert:
         table, features = scored.batch.table, scored.features
         row = self.n_rows - features.num_rows + i + 1
-        others = [name for name in table.column_names if name not in features.column_names]
+        others = [column for column in table.column_names if column not in features.column_names]
         return Alert(
             row=row,
-            where=f"{source.name}, line {scored.batch.lines[i]}",
+            where=f"{name}, line {scored.batch.lines[i]}",
             score=float(scored.judged.scores[i]),
             p_value=float(scored.judged.p_values[i]),
             threshold=threshold,
             label=None if truth is None or np.isnan(truth[i]) else int(truth[i]),
-            context={name: str(table[name][i].as_py())[:80] for name in others[:8]},
+            context={column: str(table[column][i].as_py())[:80] for column in others[:8]},
             features=[
-                {"name": name, "value": features[name][i].as_py(), "share": share, "usual": usual.get(name)}
-                for name, share in scored.shares[i].items()
+                {"name": feature, "value": features[feature][i].as_py(), "share": share, "usual": usual.get(feature)}
+                for feature, share in scored.shares[i].items()
             ],
         )
 
@@ -186,7 +184,7 @@ class Run:
         if writer is not None:
             writer.close()
 
-    def finish(self) -> None:
+    def finish(self, quiet: bool = False) -> None:
         """Say how it went, and write what is written once: the model and the report."""
         seconds = max(self.progress.seconds, 1e-9)
         if not self.n_rows and not self.rejects.count:
@@ -194,7 +192,7 @@ class Run:
         for line in self.rejects.summary():
             self.note(line)
         measured = self.measures.result() if self.measures is not None else None
-        if self.measures is not None:
+        if self.measures is not None and not quiet:
             self.note(self.measures.summary())
         if self.options["save_path"]:
             svead_stream.save(self.model, self.options["save_path"])

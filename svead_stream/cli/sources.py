@@ -62,6 +62,7 @@ class Source:
         self._ahead = self._read_raw(BLOCK)
         self._read: Callable[[int], bytes] = self._read_raw
         compression = next((name for magic, name in _MAGIC.items() if self._ahead.startswith(magic)), None)
+        self.is_compressed = compression is not None
         if compression == "xz":
             decompressed = lzma.open(io.BufferedReader(_Readable(self._read_raw)))  # noqa: SIM115
             self._read = decompressed.read

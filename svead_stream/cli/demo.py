@@ -1,0 +1,177 @@
+"""`svead-stream demo`: a made-up machine, scored live in the terminal, with the truth beside it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from svead_stream.cli.machine import Fault
+    from svead_stream.cli.scoring import Scored
+
+_SPARKS = "▁▂▃▄▅▆▇█"
+_CHUNK = 12  # events between two pictures
+_SECONDS = 8.0  # that the show takes on a terminal
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--out",
+    "directory",
+    type=click.Path(file_okay=False),
+    default="svead-demo",
+    show_default=True,
+    help="For the files.",
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="Another seed is another machine.")
+@click.option("--fast", is_flag=True, help="Do not slow down for the eye.")
+def demo(directory: str, seed: int, fast: bool) -> int:
+    """Watch the detector find faults in a machine that does not exist.
+
+    Eight days of five sensors, one event a minute, with a daily rhythm, wear, a service, and four kinds of faults.
+    Every event is scored before it is learned; nobody tells the detector what a fault is.
+    """
+    live = sys.stdout.isatty()
+    show = _Show(live)
+    show.line(
+        click.style("A machine with five sensors and an event a minute. Ten alerts a day are asked for.", bold=True)
+    )
+    show.line("Day 1 is for learning what is usual. From then on there are faults, of four kinds.")
+    show.status("starting ...")
+    from pyarrow import csv
+
+    from svead_stream import StreamingSVEAD
+    from svead_stream.alerts import ConformalFilter
+    from svead_stream.cli.machine import MINUTES, machine
+    from svead_stream.cli.run import Run
+    from svead_stream.cli.tables import Batch
+
+    table, faults = machine(seed=seed)
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    csv_path, report_path = folder / "machine.csv", folder / "report.html"
+    csv.write_csv(table, csv_path)
+    options = _options(str(csv_path), str(report_path))
+    # A day is 1,440 events: the model has to remember more than one of them to know that nights are not anomalies.
+    detector = StreamingSVEAD(n_anchors=64, window=2048, half_life=2 * MINUTES, refresh=1024, seed=seed)
+    run = Run(ConformalFilter(detector, alert_rate=10 / MINUTES), options)
+    run.progress.enabled = False
+    import numpy as np
+
+    score = _Score(faults)
+    pause = 0.0 if fast or not live else _SECONDS * _CHUNK / table.num_rows
+    began = time.perf_counter()
+    for start in range(0, table.num_rows, _CHUNK):
+        part = table.slice(start, _CHUNK)
+        scored = run.step("machine.csv", Batch(part, np.arange(start + 2, start + 2 + part.num_rows)))
+        for i in scored.judged.alerts.nonzero()[0].tolist():
+            line = score.alert(start + i, scored, i) if start + i >= MINUTES else None
+            if line is not None:
+                show.line(line)
+        show.scores(scored.judged.scores.max(), run.model.threshold, bool(scored.judged.alerts.any()))
+        show.status(f"{part['time'][0].as_py():>11}  {show.sparkline()}  {score.so_far(start)}")
+        late = began + start / _CHUNK * pause - time.perf_counter()
+        if late > 0:
+            time.sleep(late)
+    show.status("")
+    run.finish(quiet=True)
+    _farewell(show, score, run, csv_path, report_path)
+    return 0
+
+
+def _options(csv_path: str, report_path: str) -> dict[str, Any]:
+    return {
+        "files": (csv_path,),
+        "columns": (),
+        "ignore": ("kind",),
+        "one_hot": (),
+        "label": "fault",
+        "learn": True,
+        "rejects_path": None,
+        "strict": False,
+        "report_path": report_path,
+        "save_path": None,
+        "delimiter": None,
+        "no_header": False,
+    }
+
+
+class _Score:
+    """Which faults were found, and which alerts were about nothing."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.faults = faults
+        self.found: set[int] = set()
+        self.blamed: set[int] = set()
+        self.false = 0
+
+    def alert(self, event: int, scored: Scored, i: int) -> str | None:
+        """Count an alert and put it into words, once for a fault."""
+        from svead_stream.cli.machine import clock
+
+        which = next((k for k, f in enumerate(self.faults) if f.start <= event < f.end), None)
+        (sensor, share), *_ = scored.shares[i].items()
+        value = scored.features[sensor][i].as_py()
+        if which is None:
+            self.false += 1
+            truth = click.style("false alarm", fg="yellow")
+        else:
+            fault = self.faults[which]
+            if which in self.found:
+                return None
+            truth = click.style(fault.kind, fg="green")
+            self.found.add(which)
+            if sensor == fault.sensor:
+                self.blamed.add(which)
+        reason = f"{sensor} = {value:g} ({share:.0%})"
+        return f"{clock(event):>11}  {click.style('ALERT', fg='red', bold=True)}  {reason:<28}  truth: {truth}"
+
+    def so_far(self, event: int) -> str:
+        past = sum(f.start <= event for f in self.faults)
+        return f"{len(self.found)} of {past} faults found, {self.false} false alarms"
+
+
+class _Show:
+    """A terminal with a line at the bottom that is redrawn; plain lines where there is no terminal."""
+
+    def __init__(self, live: bool) -> None:
+        self.live = live
+        self._heights: list[str] = []
+
+    def line(self, text: str) -> None:
+        click.echo(f"\r\x1b[K{text}" if self.live else text)
+
+    def status(self, text: str) -> None:
+        if self.live:
+            width = shutil.get_terminal_size().columns
+            if len(click.unstyle(text)) > width - 1:
+                text = click.unstyle(text)[: width - 1]
+            click.echo(f"\r\x1b[K{text}", nl=False)
+
+    def scores(self, highest: float, threshold: float, alert: bool) -> None:
+        full = threshold if threshold < float("inf") else max(highest, 1e-9) * 2
+        level = min(int(0.8 * highest / full * len(_SPARKS)), len(_SPARKS) - 1)
+        self._heights.append(click.style(_SPARKS[-1], fg="red") if alert else click.style(_SPARKS[level], fg="cyan"))
+        del self._heights[:-24]
+
+    def sparkline(self) -> str:
+        return "".join(self._heights)
+
+
+def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path: Path) -> None:
+    n = len(score.faults)
+    show.line("")
+    show.line(
+        f"{run.n_rows:,} events: found {len(score.found)} of {n} faults, "
+        f"{len(score.blamed)} of them with the right sensor to blame, and {score.false} false alarms."
+    )
+    show.line(f"Report: {click.style(report_path.resolve().as_uri(), underline=True)}")
+    show.line("")
+    show.line("Now with a file of your own (CSV, JSON lines or Parquet):")
+    show.line(click.style("  svead-stream score FILE -o scored.csv --report report.html", bold=True))
+    show.line(f"or with this one: svead-stream score {csv_path} --ignore kind --label fault -o scored.csv")
