@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -24,6 +25,10 @@ _COMMANDS = {
     "kafka": ("svead_kafka.cli", "Score Kafka topics: events in, scored events out.", "kafka"),
     "spark": ("svead_spark.cli", "Score data sets on a Spark cluster.", "spark"),
 }
+
+
+class ReaderIsGoneError(Exception):
+    """`| head` has seen enough. Not an OSError: those click takes for failures by itself."""
 
 
 class LazyGroup(click.Group):
@@ -46,6 +51,12 @@ class LazyGroup(click.Group):
             ) from error
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderIsGoneError from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -86,8 +97,8 @@ def _run(args: list[str], debug: bool) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
-    except BrokenPipeError:
-        return _reader_is_gone()
+    except ReaderIsGoneError:
+        return _silence()
     except (KeyboardInterrupt, click.Abort):
         click.echo("svead-stream: interrupted", err=True)
         return 128 + signal.SIGINT
@@ -98,12 +109,12 @@ def _run(args: list[str], debug: bool) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _reader_is_gone()
+        return _silence()
     return code if isinstance(code, int) else 0
 
 
-def _reader_is_gone() -> int:
-    """`| head` has seen enough: nothing is wrong, and nothing more can be written, not even at exit."""
+def _silence() -> int:
+    """Nothing is wrong, and nothing more can be written, not even what Python still holds at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

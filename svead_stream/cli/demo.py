@@ -154,8 +154,9 @@ class _Show:
             click.echo(f"\r\x1b[K{text}", nl=False)
 
     def scores(self, highest: float, threshold: float, alert: bool) -> None:
+        # From what is usual up to the threshold; above it is red anyway.
         full = threshold if threshold < float("inf") else max(highest, 1e-9) * 2
-        level = min(int(0.8 * highest / full * len(_SPARKS)), len(_SPARKS) - 1)
+        level = min(max(int((2.5 * highest / full - 1.5) * len(_SPARKS)), 0), len(_SPARKS) - 1)
         self._heights.append(click.style(_SPARKS[-1], fg="red") if alert else click.style(_SPARKS[level], fg="cyan"))
         del self._heights[:-24]
 
@@ -174,4 +175,5 @@ def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path:
     show.line("")
     show.line("Now with a file of your own (CSV, JSON lines or Parquet):")
     show.line(click.style("  svead-stream score FILE -o scored.csv --report report.html", bold=True))
-    show.line(f"or with this one: svead-stream score {csv_path} --ignore kind --label fault -o scored.csv")
+    show.line("or, to measure it, with the one above, where the truth is known:")
+    show.line(f"  svead-stream score {csv_path} --ignore kind --label fault -o scored.csv")

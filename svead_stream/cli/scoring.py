@@ -33,7 +33,8 @@ class Scorer:
     """Runs batches through the model.
 
     An alert is explained by the model as it was shortly before, at most a slice of rows earlier: by the time the
-    slice is learned the event itself may be one of the anchors that others are measured by.
+    slice is learned the event itself may be one of the anchors that others are measured by. Slices are counted from
+    the start of the run, so that they do not depend on how the input was cut into batches.
     """
 
     def __init__(self, model: ConformalFilter, columns: Columns, learn: bool = True) -> None:
@@ -41,6 +42,8 @@ class Scorer:
         self.columns = columns
         self.learn = learn
         self.n_rows = 0
+        self._before = detector_of(model)
+        self._slice_end = 0
 
     def score(self, name: str, batch: Batch) -> Scored:
         """Judge a batch, and learn it unless that is switched off."""
@@ -55,27 +58,26 @@ class Scorer:
         thresholds: list[tuple[int, float]] = []
         for start, part in self._slices(features):
             thresholds.append((start, self.model.threshold))
-            if self.learn:
-                before = copy.deepcopy(detector_of(self.model))
-                judged = self.model.score_learn_many(part)
-            else:
-                before = detector_of(self.model)
-                judged = self.model.score_many(part)
+            judged = self.model.score_learn_many(part) if self.learn else self.model.score_many(part)
             parts.append(judged)
             shares += [{}] * part.num_rows
             for i in np.flatnonzero(judged.alerts).tolist():
                 x = {column: part[column][i].as_py() for column in part.column_names}
-                shares[start + i] = {str(name): share for name, share in before.explain_one(x).items()}
-        self.n_rows += features.num_rows
+                shares[start + i] = {str(name): share for name, share in self._before.explain_one(x).items()}
         return Scored(batch, features, _joined(parts), shares, thresholds)
 
     def _slices(self, features: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         start = 0
         while start < features.num_rows:
-            # A young model changes fast: short slices first.
-            size = min(_SLICE, max(32, (self.n_rows + start) // 4)) if self.learn else features.num_rows
+            if self.n_rows == self._slice_end:
+                # A young model changes fast: short slices first.
+                self._slice_end += min(_SLICE, max(32, self.n_rows // 4))
+                if self.learn:
+                    self._before = copy.deepcopy(detector_of(self.model))
+            size = min(self._slice_end - self.n_rows, features.num_rows - start)
             yield start, features.slice(start, size)
             start += size
+            self.n_rows += size
 
 
 def detector_of(model: ConformalFilter) -> StreamingSVEAD:

@@ -249,12 +249,17 @@ def _shorten(value: Any) -> str:
 
 
 def _read_parquet(source: Source) -> Iterator[Batch]:
-    where: Any = source.path
-    if source.path == "-":  # the table of contents is at the end, so that a pipe must be kept first
-        where = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the reader
+    if source.path != "-":
+        yield from _parquet_batches(source, source.path)
+        return
+    with tempfile.TemporaryFile() as kept:  # the table of contents is at the end: a pipe must be kept first
         while data := source.read():
-            where.write(data)
-        where.seek(0)
+            kept.write(data)
+        kept.seek(0)
+        yield from _parquet_batches(source, kept)
+
+
+def _parquet_batches(source: Source, where: Any) -> Iterator[Batch]:
     try:
         file = pa.parquet.ParquetFile(where)
     except pa.ArrowInvalid as error:

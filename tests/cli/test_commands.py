@@ -1,0 +1,229 @@
+"""The commands around `score`, and how the program as a whole behaves: pipes, signals, completion, help."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import svead_stream
+from svead_stream.cli import machine
+from svead_stream.cli.progress import Progress, clock
+
+PROGRAM = [sys.executable, "-c", "from svead_stream.cli import main; main()"]
+
+
+def start(*args: Any, **more: Any) -> subprocess.Popen[bytes]:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([*PROGRAM, *map(str, args)], **pipes | more)
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["score", "--help"], ["demo", "--help"], ["no-such"]])
+def test_nothing_heavy_is_imported_to_answer_for_help(args: list[str]) -> None:
+    code = (
+        "import sys\nfrom svead_stream.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+        "print('HEAVY', [m for m in ('numpy', 'numba', 'river', 'pyarrow', 'sklearn', 'pandas') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, check=True, text=True).stdout
+    assert out.splitlines()[-1] == "HEAVY []"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_there_for_the_shell(shell: str) -> None:
+    env = os.environ | {"_SVEAD_STREAM_COMPLETE": f"{shell}_source"}
+    out = subprocess.run(PROGRAM, env=env, capture_output=True, check=True, text=True).stdout
+    assert "svead-stream" in out
+    env |= {"_SVEAD_STREAM_COMPLETE": "bash_complete", "COMP_WORDS": "svead-stream s", "COMP_CWORD": "1"}
+    out = subprocess.run(PROGRAM, env=env, capture_output=True, check=True, text=True).stdout
+    assert out.split() == ["plain,score", "plain,spark"]
+
+
+def test_a_missing_extra_is_a_line_that_names_it(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("svead_kafka")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "svead_kafka.cli", None)
+    result = run("kafka", "--help")
+    assert result.code == 1
+    assert "pip install 'svead-stream[kafka]'" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_traceback_is_shown_only_on_request(sensors: Path, tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"no model, but long enough to be looked at")
+    for args, shown in (([], False), (["--debug"], True)):
+        done = subprocess.run([*PROGRAM, "inspect", tmp_path / "model", *args], capture_output=True, text=True)
+        assert done.returncode == 1
+        assert ("Traceback" in done.stderr) == shown
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(sensors: Path) -> None:
+    process = start("score", "-", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    header, *lines = sensors.read_bytes().splitlines(keepends=True)
+
+    def feed() -> None:
+        try:
+            process.stdin.write(header + b"".join(lines) * 200)  # type: ignore[union-attr]
+            process.stdin.close()  # type: ignore[union-attr]
+        except BrokenPipeError:
+            pass
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    assert process.stdout.readline().startswith(b"time,heat")
+    process.stdout.close()
+    assert process.wait(60) == 0
+    feeder.join()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_rows_leave_a_pipe_before_it_is_closed(sensors: Path) -> None:
+    process = start("score", "-")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"".join(sensors.read_bytes().splitlines(keepends=True)[:40]))
+    process.stdin.flush()
+    assert [process.stdout.readline().count(b",") for _ in range(40)] == [9] * 40
+    process.communicate()
+    assert process.returncode == 0
+
+
+def test_an_interruption_leaves_complete_files_and_no_model(sensors: Path, tmp_path: Path) -> None:
+    out, model = tmp_path / "out.parquet", tmp_path / "model"
+    process = start("score", "-", "-o", out, "--save", model)
+    assert process.stdin
+    process.stdin.write(sensors.read_bytes())
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not out.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert b"interrupted after 1,200 rows; model not saved" in err
+    assert b"Traceback" not in err
+    assert pq.read_table(out).num_rows == 1_200
+    assert not model.exists()
+
+
+def test_watch_prints_alerts_of_new_rows_and_follows_a_rotated_file(run: Any, sensors: Path, tmp_path: Path) -> None:
+    lines = sensors.read_text().splitlines(keepends=True)
+    growing, model = tmp_path / "growing.csv", tmp_path / "model"
+    growing.write_text("".join(lines[:600]))
+
+    def write() -> None:
+        time.sleep(1.0)
+        with growing.open("a") as file:
+            file.write("x,99,-99,99,fast,1\n")
+            file.flush()
+            time.sleep(0.5)
+            file.write("x,1,")  # half a row
+            file.flush()
+            time.sleep(0.5)
+            file.write("1,1,fast,0\n")
+        time.sleep(0.5)
+        rotated = tmp_path / "rotated.csv"
+        rotated.write_text(lines[0] + "x,-99,99,99,fast,1\n")
+        rotated.rename(growing)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    result = run("watch", growing, "-x", "fault", "--idle", "2.5", "--json", "--save", model)
+    writer.join()
+    assert result.code == 0, result.err
+    alerts = [json.loads(line) for line in result.lines]
+    assert [(alert["line"], alert["row"]["heat"]) for alert in alerts] == [(601, "99"), (2, "-99")]
+    assert set(alerts[0]["top_features"]) <= {"heat", "load", "speed"}
+    assert "602 rows" in result.err
+    assert svead_stream.load(model).detector.n_seen_ == 602
+
+
+def test_watch_shows_old_alerts_on_request(run: Any, sensors: Path) -> None:
+    assert run("watch", sensors, "-x", "fault", "--idle", "0.1").lines == []
+    lines = run("watch", sensors, "-x", "fault", "--idle", "0.1", "--all").lines
+    assert len(lines) > 3
+    assert "score" in lines[0]
+
+
+def test_watch_ends_well_when_told_to(sensors: Path, tmp_path: Path) -> None:
+    process = start("watch", sensors, "--all", "--save", tmp_path / "m")
+    assert process.stdout
+    process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
+    assert process.returncode == 0
+    assert b"1,200 rows" in err
+    assert (tmp_path / "m").exists()
+
+
+def test_inspect_tells_what_a_model_is(run: Any, sensors: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.svead"
+    run("score", sensors, "-x", "fault", "--save", model, "-o", tmp_path / "o.csv", "--alert-rate", "0.02")
+    facts = json.loads(run("inspect", model, "--json").out)
+    assert facts["bytes"] == model.stat().st_size
+    assert facts["alert_rate"] == 0.02
+    assert facts["events_seen"] == 1_200
+    assert facts["features"] == ["heat", "load", "speed"]
+    assert facts["parameters"]["n_partitions"] == 32
+    assert 0 <= facts["partition_ages"]["youngest"] <= facts["partition_ages"]["oldest"] <= 1_200
+    text = run("inspect", model).out.decode()
+    assert "events seen     1,200" in text
+    assert "3: heat, load, speed" in text
+
+
+def test_the_demo_finds_most_faults_and_leaves_a_report(run: Any, tmp_path: Path) -> None:
+    result = run("demo", "--out", tmp_path / "demo")
+    assert (result.code, result.err) == (0, "")
+    text = result.out.decode()
+    assert "\x1b" not in text
+    assert "\r" not in text
+    summary = next(line for line in result.lines if "found" in line)
+    found = int(summary.split("found ")[1].split()[0])
+    false = int(summary.split("and ")[1].split()[0])
+    assert found >= 18
+    assert false <= 30
+    assert "truth: worn bearing" in text
+    assert "svead-stream score FILE" in text
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 50_000
+    again = run(
+        "score", tmp_path / "demo" / "machine.csv", "--ignore", "kind", "--label", "fault", "-o", tmp_path / "o"
+    )
+    assert "ROC AUC" in again.err
+
+
+def test_the_machine_is_the_same_for_the_same_seed() -> None:
+    table, faults = machine.machine(seed=3)
+    again, _ = machine.machine(seed=3)
+    assert table.equals(again)
+    assert not table.equals(machine.machine(seed=4)[0])
+    assert len(faults) == 28
+    assert sum(table["fault"].to_pylist()) == sum(fault.end - fault.start for fault in faults)
+    assert {fault.sensor for fault in faults} <= set(table.column_names)
+
+
+def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = Progress()
+    silent.update(10, 0.5)
+    silent.clear()
+    assert capsys.readouterr().err == ""
+    shown = Progress(enabled=True)
+    shown.started -= 10
+    shown.update(1_000, 0.25)
+    text = capsys.readouterr().err
+    assert " 25% ━━━━━━╌╌╌╌" in text
+    assert "1,000 rows" in text
+    assert "100 rows/s  0:30 left" in text
+    assert clock(3_725) == "1:02:05"
