@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -73,11 +74,9 @@ def test_a_reader_that_has_seen_enough_is_no_error(sensors: Path) -> None:
     header, *lines = sensors.read_bytes().splitlines(keepends=True)
 
     def feed() -> None:
-        try:
-            process.stdin.write(header + b"".join(lines) * 200)  # type: ignore[union-attr]
-            process.stdin.close()  # type: ignore[union-attr]
-        except BrokenPipeError:
-            pass
+        for step in (lambda pipe: pipe.write(header + b"".join(lines) * 200), lambda pipe: pipe.close()):
+            with contextlib.suppress(BrokenPipeError):
+                step(process.stdin)
 
     feeder = threading.Thread(target=feed)
     feeder.start()
