@@ -26,6 +26,7 @@ F64 = NDArray[np.float64]
 CHUNK = 16_384  # rows of one task; the numbers do not depend on the number of threads, only on this
 FRAME_ROWS = 4_096  # enough to centre and scale the arithmetic; the results do not hang on it
 SCALINGS = ("none", "std", "iqr", "range")
+_SAVED = ("anchors", "scales", "centre", "rate", "cells")
 _NO_CELLS = np.empty((0, 0, 3))
 _NO_TABLE = np.empty((0, 0, 2))
 
@@ -227,6 +228,76 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to X and call its outliers -1, the rest 1."""
         self.fit(X)
         return np.where(-self.anomaly_scores_ - self.offset_ < 0, -1, 1)
+
+    def explain(self, X: Any) -> F64:
+        """Share of each feature in the squared distances that make the score of each row; rows sum to 1."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        weight = np.where(self.scales_ > 0, 1 / np.where(self.scales_ > 0, self.scales_, 1), 0.0)
+        shares = np.zeros(X.shape)
+        for k, anchors in enumerate(self.anchors_):
+            slope = score_table(self.cells_)[k, :, kernels.SLOPE]
+            gaps = ((X[:, None, :] - anchors) * weight) ** 2
+            squares = np.nansum(gaps, axis=2)
+            nearest = squares.argmin(axis=1)
+            rows = np.arange(len(X))
+            far = squares[rows, nearest]
+            worth = np.nan_to_num(slope[nearest]) * np.sqrt(far) / np.where(far > 0, far, 1)
+            shares += worth[:, None] * np.nan_to_num(gaps[rows, nearest])
+        total = shares.sum(axis=1, keepdims=True)
+        return np.where(total > 0, shares / np.where(total > 0, total, 1), 1 / X.shape[1])
+
+    def to_bytes(self) -> bytes:
+        """The fitted model as bytes, without the scores of the points it was fitted to."""
+        check_is_fitted(self)
+        parameters = self.get_params()
+        if not isinstance(parameters["random_state"], Integral):
+            parameters["random_state"] = None
+        fields = {"parameters": parameters, "offset": self.offset_, "features": None}
+        if hasattr(self, "feature_names_in_"):
+            fields["features"] = [snapshot.name_to_json(name) for name in self.feature_names_in_]
+        return snapshot.pack("SVEAD", fields, {name: getattr(self, name + "_") for name in _SAVED})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The model that `to_bytes` wrote: it scores alike, to the bit.
+
+        Raises
+        ------
+        SnapshotError
+            If the bytes are no snapshot of such a model, damaged, or of a newer version.
+        """
+        _, fields, arrays = snapshot.unpack(data, "SVEAD")
+        try:
+            model = cls(**fields["parameters"])
+            model._check_parameters()
+            model.offset_ = float(fields["offset"])
+            names = fields["features"]
+            if names is not None:
+                model.feature_names_in_ = np.array([snapshot.name_from_json(name) for name in names], dtype=object)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"the snapshot's header is malformed: {error}") from None
+        shape = arrays["anchors"].shape if "anchors" in arrays else ()
+        if len(shape) != 3 or 0 in shape or (names is not None and len(names) != shape[2]):
+            raise SnapshotError(f"the snapshot does not fit together: anchors of shape {list(shape)}")
+        t, m, d = shape
+        for name, expected in zip(_SAVED, [(t, m, d), (d,), (d,), (d,), (t, m, 3)], strict=True):
+            array = snapshot.expect(arrays, name, np.float64, expected)
+            if not np.isfinite(array).all() or (name not in ("anchors", "centre") and (array < 0).any()):
+                raise SnapshotError(f"the snapshot does not fit together: array {name!r} has impossible values")
+            setattr(model, name + "_", array)
+        model.n_features_in_ = d
+        model._geometry = _place(model.anchors_, model.scales_, model.centre_, model.rate_)
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_geometry"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "anchors_" in state:
+            self._geometry = _place(self.anchors_, self.scales_, self.centre_, self.rate_)
 
 
 def score_table(cells: F64, keep: str = "both") -> F64:

@@ -30,7 +30,7 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
         "anchors": (np.float64, (t, m, d)),
         "weight": (np.float64, (t, d)),
         "metric": (np.float64, (t, 4)),
-        "cells": (np.float64, (t, m, 3)),
+        "cells": (np.float64, (t, m, 4)),
         "sample": (np.float32, (blocks, search.BLOCK, dp)),
         "sample_t": (np.float32, (blocks, d, search.BLOCK)),
         "sample_gaps": (np.int64, (blocks, search.BLOCK)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from svead_stream.features import Features, number, table
 from svead_stream.kernels import search
 from svead_stream.kernels import stream as kernels
 
+if TYPE_CHECKING:
+    from svead_stream.batch import SVEAD
+
 SCALINGS = {
     "none": kernels.NONE,
     "std": kernels.STD,
@@ -25,7 +28,6 @@ SCALINGS = {
     "range": kernels.RANGE,
     "mixed": kernels.MIXED,
 }
-TRIM = 0.05  # of the sample, the most suspicious: left out of anchors, scales and cells
 
 
 class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
@@ -35,8 +37,8 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
     where it lies far from its anchor relative to its cell, in a cell that is itself wide. Memory is constant; an event costs
     about `n_partitions * n_anchors` distances.
 
-    Scores are 0 or more; larger is more anomalous. With `scaling="mixed"` they have no unit: an ordinary event scores about 0.5,
-    whatever the data.
+    Larger scores are more anomalous. With `scaling="mixed"` they lie between 0 and 1 whatever the data, those of usual
+    events mostly between 0.2 and 0.6; with a single scaling they are distances, 0 or more.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         n_anchors: int = 16,
         window: int = 256,
         refresh: int = 512,
-        half_life: float | None = 512,
+        half_life: float | None = 256,
         scaling: str = "mixed",
         max_features: int = 4096,
         seed: int | None = None,
@@ -128,7 +130,7 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         self.max_features = max_features
         self.seed = seed
         fade = 0.0 if half_life is None else window * (1 - 2 ** (-1 / half_life))
-        self._plan = kernels.Plan(refresh, SCALINGS[scaling], fade, TRIM)
+        self._plan = kernels.Plan(refresh, SCALINGS[scaling], fade)
 
     def _adopt(self, features: Features, state: kernels.State) -> None:
         """Take features and arrays as this model's state, and prepare what the one-event path needs at hand."""
@@ -136,8 +138,7 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         s = self._state = state
         self._features = features
         self._scored: tuple[bytes, float] | None = None  # the row scored last and its score
-        x, found, apart = np.zeros(dp, np.float32), np.zeros(t, np.int32), np.zeros(t)
-        last = (x, found, apart)
+        last = (np.zeros(dp, np.float32), np.zeros(t, np.int32), np.zeros(t))
         geometry = (s.centre, s.rate, s.metric, s.cells, s.product, s.bias, s.placed, s.scale)
         self._score_arguments = (*geometry, self.scaling == "mixed", *last)
         sample = (s.sample, s.sample_t, s.sample_gaps)
@@ -240,7 +241,7 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         names, given = table(X, feature_names)
         if learn:
             new = [name for name in names if name not in self._features.index]
-            if new and (np.abs(given) <= search.LIMIT).any():
+            if new and (np.abs(given) <= search.LARGEST).any():
                 self._widen(new)
         known = self._features.index
         matrix = given
@@ -268,7 +269,7 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
             Shares of the features present, largest first, with sum 1; equal shares where the score is 0.
         """
         self.score_one(x)
-        s, present = self._state, np.abs(self._features.row) <= search.LIMIT
+        s, present = self._state, np.abs(self._features.row) <= search.LARGEST
         names = [name for name, here in zip(self._features.names, present, strict=True) if here]
         point, found, apart = self._score_arguments[-3:]
         shares = np.zeros(len(present))
@@ -344,6 +345,50 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         state = states.restored(arrays, model.n_partitions, model.n_anchors, model.window, len(names))
         model._adopt(Features(names), state)
         return model
+
+    @classmethod
+    def from_batch(cls, model: SVEAD, sample: Any, **parameters: Any) -> StreamingSVEAD:
+        """A streaming model that starts warm: with the partitions and cells of a fitted batch model.
+
+        Its first scores are those of the batch model with the event counted in its cell. From then on it learns, and its
+        partitions are replaced in turn by ones drawn from the stream.
+
+        Parameters
+        ----------
+        model
+            A fitted `SVEAD`; number of partitions, of anchors, and scaling are taken from it.
+        sample
+            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit the window are used.
+        parameters
+            Other parameters of the constructor, such as `window`, `half_life`, `seed`.
+        """
+        t, m, d = model.anchors_.shape
+        streaming = cls(n_partitions=t, n_anchors=m, scaling=model.scaling, **parameters)
+        names = list(getattr(model, "feature_names_in_", range(d)))
+        given, rows = table(sample)
+        if set(names) - set(given):
+            raise ValueError(
+                f"the sample has the columns {given!r}, the model wants {names!r}: give it the same columns"
+            )
+        rows = rows[: streaming.window, [given.index(name) for name in names]]
+        if len(rows) == 0:
+            raise ValueError("the sample is empty: give some rows of the data that the model was fitted to")
+        streaming._widen(names)
+        s = streaming._state
+        columns = [streaming._features.index[name] for name in names]
+        s.rows[: len(rows), columns] = np.where(np.abs(rows) <= search.LARGEST, rows, np.nan)
+        s.counters[kernels.SEEN] = max(int(model.cells_[0, :, search.COUNT].sum()), len(rows))
+        s.counters[kernels.STORED] = len(rows)
+        s.anchors[:, :, columns] = model.anchors_
+        s.weight[:, columns] = np.where(model.scales_ > 0, 1 / np.where(model.scales_ > 0, model.scales_, 1), 0.0)
+        s.metric[:, search.ANCHORS] = m
+        s.metric[:, search.INVERSE_UNIT] = 1.0
+        s.cells[..., : kernels.LIMIT] = model.cells_
+        s.cells[..., kernels.LIMIT] = np.finfo(np.float64).max
+        kernels.take_cutoff(s)
+        kernels.survey(s)
+        s.suspicion[: len(rows)] = streaming.score_many(s.rows[: len(rows)], streaming.feature_names_)
+        return streaming
 
     def __getstate__(self) -> dict[str, Any]:
         saved = {name: getattr(self._state, name) for name in states.SAVED}

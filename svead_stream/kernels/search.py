@@ -44,7 +44,7 @@ I32 = NDArray[np.int32]
 U64 = NDArray[np.uint64]
 
 BLOCK = 32  # points searched together; partitions are refreshed at multiples of it
-LIMIT = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squared: missing
+LARGEST = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squared: missing
 SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
 NOTHING = np.float32(-np.inf)
 # positions in a partition's metric
@@ -60,7 +60,7 @@ def padded(n: int, to: int) -> int:
 @kernel
 def is_number(v: float) -> bool:
     """False for NaN, infinities, and what is too large to square."""
-    return abs(v) <= LIMIT
+    return abs(v) <= LARGEST
 
 
 @kernel

@@ -3,7 +3,9 @@
 Numba leaves vectorisation to the compiler's guess. The kernels need more than a guess: accumulators that stay in
 registers, fused multiply-adds in an order that never changes, so that one event and a mini-batch of them give the
 same bits on every machine. `F8` (eight float32) and `I8` (eight int32) are values in compiled code; a machine without
-vectors that wide gets narrower ones from LLVM. Arrays are C-contiguous and indexed as if flat. With NUMBA_DISABLE_JIT=1 the same names work on NumPy arrays.
+vectors that wide gets narrower ones from LLVM. Arrays are C-contiguous and indexed as if flat.
+
+With NUMBA_DISABLE_JIT=1 the same names work on NumPy arrays.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How a streaming model scores and learns: one event, a mini-batch, and the refresh of sample, frame and partitions.
 
-The order of things for each event that is learned, the n-th: it is scored against the cells as they are; its distances
-are added to them; it is offered to the sample; then what is due at n is refreshed. A mini-batch runs partition by partition
-over the events up to the next refresh, which changes nothing in the numbers: partitions do not look at each other between
-refreshes.
+The order of things for each event that is learned, the n-th: it is scored against the cells as they are; its
+distances are added to them, where it looks usual; it is offered to the sample; then what is due at n is refreshed. A
+mini-batch runs partition by partition over the events up to the next refresh, which changes nothing in the numbers:
+partitions do not look at each other between refreshes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,14 @@ from svead_stream.kernels.simd import kernel
 FIRST_BUILD = 8  # events learned when the first partitions are built
 POINTS_PER_ANCHOR = 4  # at least, in the sample; a young model has fewer anchors
 SMALLEST_SCALE = 1e-150  # a feature that spreads less is constant
+TRIMMED = 0.1  # share of the sample, the most suspicious, that is left out of anchors, scales and cells
+MOST_USUAL = 3.0  # a partition does not add an event that would score more than so many times the usual there
 LOGS_TOGETHER = 8  # factors multiplied before a logarithm is taken
 LARGEST_FACTOR = 1e30  # so many of them stay finite
 
 # positions in the counters
 SEEN, STORED, BUILT, MISSING = 0, 1, 2, 3
+LIMIT = 3  # in a cell, after COUNT, SUM and MAX
 # rows of the spreads; MIXED takes each in turn
 NONE, STD, IQR, RANGE, MIXED = 0, 1, 2, 3, 4
 
@@ -56,7 +59,6 @@ class Plan(NamedTuple):
     refresh: int
     scaling: int
     fade: float  # least probability of an event to enter the sample
-    trim: float  # share of the sample that is left out of anchors and cells, the most suspicious
 
 
 class State(NamedTuple):
@@ -73,7 +75,7 @@ class State(NamedTuple):
     anchors: F64  # (t, m, d)
     weight: F64  # (t, d) 0 where a partition does not use the feature
     metric: F64  # (t, 4) LENGTH, INVERSE_UNIT, USED, ANCHORS
-    cells: F64  # (t, m, 3) COUNT, SUM, MAX
+    cells: F64  # (t, m, 4) COUNT, SUM, MAX, and LIMIT, the largest distance that is added
 
     sample: F32  # (blocks, BLOCK, dp) the sample in frame units
     sample_t: F32  # (blocks, d, BLOCK)
@@ -117,6 +119,16 @@ def choose(rng: U64, items: I64, n: int, wanted: int) -> None:
 
 
 @kernel
+def combined(summed: float, factor: float, scored: int, relative: bool) -> float:
+    """The score over all partitions: their mean, or 1 - 1 / (geometric mean of 1 + s / unit), from 0 to 1."""
+    if scored == 0:
+        return 0.0
+    if relative:
+        return 1.0 - math.exp(-(summed + math.log(factor)) / scored)
+    return summed / scored
+
+
+@kernel
 def score_point(
     row: F64,
     centre: F64,
@@ -156,9 +168,7 @@ def score_point(
         if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
             summed += math.log(factor)
             factor = 1.0
-    if scored == 0:
-        return 0.0
-    return (summed + math.log(factor)) / scored
+    return combined(summed, factor, scored, relative)
 
 
 @kernel
@@ -224,7 +234,7 @@ def learn_point(
         return False
     counters[MISSING] += missing
     for k in range(cells.shape[0]):
-        if found[k] >= 0:
+        if found[k] >= 0 and apart[k] <= cells[k, found[k], LIMIT]:
             learn_in_cell(cells[k, found[k]], apart[k])
     offer(row, x, gaps, score, fade, counters, rng, rows, suspicion, sample, sample_t, sample_gaps)
     return until_refresh(counters[SEEN] - 1, rows.shape[0]) == 1
@@ -242,7 +252,7 @@ def until_refresh(n: int, window: int) -> int:
 
 
 @kernel
-def survey(state: State, plan: Plan) -> None:
+def survey(state: State) -> None:
     """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
     stored, d = state.counters[STORED], state.centre.shape[0]
     values = state.values
@@ -272,12 +282,12 @@ def survey(state: State, plan: Plan) -> None:
 
 
 @kernel
-def take_cutoff(state: State, plan: Plan) -> None:
+def take_cutoff(state: State) -> None:
     """The suspicion above which points of the sample are left out."""
     stored = state.counters[STORED]
     for i in range(stored):
         state.values[i] = state.suspicion[i]
-    state.cutoff[0] = quantile(state.values, stored, 1.0 - plan.trim)
+    state.cutoff[0] = quantile(state.values, stored, 1.0 - TRIMMED)
 
 
 @kernel
@@ -413,14 +423,17 @@ def build(k: int, state: State, plan: Plan) -> None:
         if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
             learn_in_cell(state.cells[k, found[i]], apart[i])
     for j in range(m):
-        ratio[j] = 0.0
-        if state.cells[k, j, MAX] > 0:
-            ratio[j] = state.cells[k, j, SUM] / state.cells[k, j, COUNT] / state.cells[k, j, MAX]
+        cell = state.cells[k, j]
+        ratio[j] = cell[SUM] / cell[COUNT] / cell[MAX] if cell[MAX] > 0 else 1.0
     unit = 0.0
     for i in range(stored):
         if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
-            unit += apart[i] * ratio[found[i]]
-    state.metric[k, INVERSE_UNIT] = n / unit if unit > 0 else 1.0
+            unit += apart[i] * ratio[found[i]] / n
+    if unit == 0.0:
+        unit = 1.0
+    state.metric[k, INVERSE_UNIT] = 1.0 / unit
+    for j in range(m):
+        state.cells[k, j, LIMIT] = MOST_USUAL * unit / ratio[j]
 
 
 @kernel
@@ -431,10 +444,10 @@ def refresh(state: State, plan: Plan) -> None:
     if n <= state.rows.shape[0]:
         first, last = 0, t
     if first < last:
-        take_cutoff(state, plan)
+        take_cutoff(state)
     for i in range(max(first, last - t), last):
         if i % t == 0:
-            survey(state, plan)
+            survey(state)
         build(i % t, state, plan)
     state.counters[BUILT] = 1
 
@@ -479,15 +492,14 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
                         factor[b] *= min(1.0 + s * inverse, LARGEST_FACTOR)
                     else:
                         summed[b] += s
-                    if learn:
+                    if learn and apart[b] <= cell[LIMIT]:
                         learn_in_cell(cell, apart[b])
             if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
                 for b in range(n):
                     summed[b] += math.log(factor[b])
                     factor[b] = 1.0
         for b in range(n):
-            if scored[b] > 0:
-                out[source[b]] = (summed[b] + math.log(factor[b])) / scored[b]
+            out[source[b]] = combined(summed[b], factor[b], scored[b], relative)
             if learn:
                 offer(
                     X[source[b]],

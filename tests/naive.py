@@ -1,0 +1,207 @@
+"""The oracle: both detectors in plain NumPy and float64, slow and obviously right.
+
+Kernels are compared with it after every update. It shares with them the generator (so that both take the same random
+decisions) and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+BLOCK = 32
+FIRST_BUILD = 8
+POINTS_PER_ANCHOR = 4
+SCALINGS = ["none", "std", "iqr", "range"]
+
+
+class Generator:
+    """splitmix64 in Python's integers."""
+
+    def __init__(self, state):
+        self.state = int(state)
+
+    def draw(self):
+        mask = 2**64 - 1
+        self.state = (self.state + 0x9E3779B97F4A7C15) & mask
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        z = z ^ (z >> 31)
+        return (z >> 11) * 2.0**-53
+
+    def choose(self, items, wanted):
+        items = list(items)
+        for i in range(wanted):
+            j = i + int(self.draw() * (len(items) - i))
+            items[i], items[j] = items[j], items[i]
+        return items[:wanted]
+
+
+class Partition:
+    """Anchors, weights, and the distances of the points in each cell."""
+
+    def __init__(self, anchors, weight):
+        self.anchors = anchors
+        self.weight = weight
+        self.cells = [[] for _ in anchors]
+
+    def locate(self, x, known):
+        """Cell and distance over the features present, rescaled to those used; None if there are none."""
+        used = (self.weight > 0) & known
+        present = used & ~np.isnan(x)
+        if not present.any():
+            return (None, 0.0) if used.any() else (0, 0.0)
+        gaps = (self.anchors - x)[:, present] * self.weight[present]
+        squares = (gaps**2).sum(axis=1) * used.sum() / present.sum()
+        j = int(squares.argmin())
+        return j, math.sqrt(squares[j])
+
+    def score(self, j, d):
+        if d == 0:
+            return 0.0
+        members = [*self.cells[j], d]
+        return d / max(members) * np.mean(members)
+
+
+class NaiveStream:
+    """The streaming detector, one event at a time."""
+
+    def __init__(self, rng_state, t, m, window, refresh, half_life, scaling, trim, most_usual):
+        self.rng = Generator(rng_state)
+        self.t, self.m, self.window, self.refresh, self.scaling = t, m, window, refresh, scaling
+        self.trim, self.most_usual = trim, most_usual
+        self.fade = 0.0 if half_life is None else window * (1 - 2 ** (-1 / half_life))
+        self.names, self.seen, self.rows, self.suspicion = [], 0, [], []
+        self.partitions = []
+        self.missing = 0
+
+    def row(self, event, names):
+        def value(name):
+            v = event.get(name)
+            return v if v is not None and abs(v) <= math.sqrt(np.finfo(float).max) else np.nan
+
+        return np.array([value(name) for name in names], float)
+
+    def score(self, event):
+        x = self.row(event, self.names)
+        if np.isnan(x).all():
+            return 0.0
+        scores = []
+        for p in self.partitions:
+            j, d = p.locate(x, self.known)
+            if j is not None:
+                scores.append((p.score(j, d), p.unit))
+        if not scores:
+            return 0.0
+        if self.scaling == "mixed":
+            return 1 - math.exp(-np.mean([math.log(1 + s / unit) for s, unit in scores]))
+        return float(np.mean([s for s, _ in scores]))
+
+    def learn(self, event):
+        if np.isnan(self.row(event, event)).all():
+            return
+        new = sorted(set(event) - set(self.names))
+        self.names += new
+        self.rows = [np.append(r, [np.nan] * len(new)) for r in self.rows]
+        for p in self.partitions:
+            p.weight = np.append(p.weight, np.zeros(len(new)))
+            p.anchors = np.hstack([p.anchors, np.zeros((len(p.anchors), len(new)))])
+        if self.partitions:
+            self.known = np.append(self.known, np.zeros(len(new), bool))
+        x = self.row(event, self.names)
+        score = self.score(event)
+        self.missing += int(np.isnan(x).sum())
+        for p in self.partitions:
+            j, d = p.locate(x, self.known)
+            if j is not None and d <= p.limits[j]:
+                p.cells[j].append(d)
+        self.seen += 1
+        self.offer(x, score)
+        self.refresh_what_is_due()
+
+    def offer(self, x, score):
+        if len(self.rows) < self.window:
+            self.rows.append(x)
+            self.suspicion.append(score)
+        elif self.rng.draw() < max(self.window / self.seen, self.fade):
+            slot = int(self.rng.draw() * self.window)
+            self.rows[slot], self.suspicion[slot] = x, score
+
+    def refresh_what_is_due(self):
+        n, t = self.seen, self.t
+        young = n >= FIRST_BUILD and n < self.window and (n & (n - 1)) == 0
+        if young or n == self.window:
+            due = range(t)
+        elif n > self.window and n % BLOCK == 0:
+            due = range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
+        else:
+            return
+        if len(due):
+            cutoff = np.quantile(self.suspicion, 1 - self.trim)
+            self.kept = [i for i, s in enumerate(self.suspicion) if s <= cutoff]
+        for i in due:
+            if i % t == 0:
+                self.survey()
+            built = self.build(i % t)
+            if len(self.partitions) < t:
+                self.partitions.append(built)
+            else:
+                self.partitions[i % t] = built
+
+    def survey(self):
+        """Centre and spreads of each feature over the kept sample."""
+        kept = np.array([self.rows[i] for i in self.kept])
+        d = kept.shape[1]
+        self.known, self.centre, self.spread = np.zeros(d, bool), np.zeros(d), {s: np.zeros(d) for s in SCALINGS}
+        for f in range(d):
+            column = kept[:, f][~np.isnan(kept[:, f])]
+            if len(column):
+                self.known[f], self.centre[f] = True, np.median(column)
+                low, high = np.quantile(column, [0.25, 0.75])
+                values = {"none": 1.0, "std": np.std(column), "iqr": high - low, "range": np.ptp(column)}
+                if np.ptp(column) == 0:
+                    values.update(std=1.0, range=1.0)
+                for s, value in values.items():
+                    self.spread[s][f] = value
+
+    def build(self, k):
+        kept = self.kept
+        m = min(self.m, max(1, len(kept) // POINTS_PER_ANCHOR))
+        chosen = self.rng.choose(kept, m)
+        anchors = np.array([np.where(np.isnan(self.rows[i]), self.centre, self.rows[i]) for i in chosen])
+        known = np.flatnonzero(self.known)
+        least = (len(known) + 1) // 2
+        features = self.rng.choose(known, least + int(self.rng.draw() * (len(known) - least + 1)))
+        spread = self.spread[SCALINGS[k % 4] if self.scaling == "mixed" else self.scaling]
+        if not spread[features].any():
+            spread = self.spread["std"]
+        weight = np.zeros(len(self.known))
+        for f in features:
+            if spread[f] > 0:
+                weight[f] = 1 / spread[f]
+        p = Partition(anchors, weight)
+        located = [p.locate(self.rows[i], self.known) for i in kept]
+        for j, d in located:
+            if j is not None:
+                p.cells[j].append(d)
+        ratios = [np.mean(cell) / max(cell) if max(cell, default=0) > 0 else 1.0 for cell in p.cells]
+        p.unit = sum(d * ratios[j] for j, d in located if j is not None) / len(kept) or 1.0
+        p.limits = [self.most_usual * p.unit / ratio for ratio in ratios]
+        return p
+
+
+def naive_batch(X, anchors):
+    """Algorithm 1 of the paper for given anchors."""
+    summed, scored = np.zeros(len(X)), np.zeros(len(X))
+    for partition in anchors:
+        distances = np.sqrt(((X[:, None, :] - partition[None]) ** 2).sum(axis=2))
+        cell, d = distances.argmin(axis=1), distances.min(axis=1)
+        for j in range(len(partition)):
+            members = cell == j
+            if members.sum() > 1:
+                largest = d[members].max()
+                summed[members] += d[members] / largest * d[members].mean() if largest > 0 else 0.0
+                scored[members] += 1
+    return summed / np.maximum(scored, 1)

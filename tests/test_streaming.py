@@ -1,0 +1,248 @@
+"""What a user of the streaming detector may rely on."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from svead_stream import StreamingSVEAD
+
+SMALL = {"n_partitions": 6, "n_anchors": 4, "window": 40, "refresh": 50}
+
+
+def data(n, d=4, seed=0, gaps=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * [10.0**i for i in range(d)] + 1000
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+def as_events(X):
+    return [dict(enumerate(row)) for row in X.tolist()]
+
+
+def loop(model, X):
+    scores = []
+    for event in as_events(X):
+        scores.append(model.score_one(event))
+        model.learn_one(event)
+    return np.array(scores)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 90), min_size=1, max_size=8),
+    gaps=st.sampled_from([0.0, 0.1, 0.7]),
+    scaling=st.sampled_from(["mixed", "std"]),
+    seed=st.integers(0, 3),
+)
+def test_mini_batches_of_any_size_give_the_bits_of_the_loop(sizes, gaps, scaling, seed):
+    X = data(sum(sizes), seed=seed, gaps=gaps)
+    one, many = (StreamingSVEAD(**SMALL, scaling=scaling, seed=seed) for _ in range(2))
+    expected = loop(one, X)
+    parts = np.split(X, np.cumsum(sizes)[:-1])
+    got = np.concatenate([many.score_learn_many(part) for part in parts])
+    np.testing.assert_array_equal(got, expected)
+    assert many.to_bytes() == one.to_bytes()
+
+
+def test_learning_alone_leads_to_the_same_model_as_scoring_and_learning():
+    X = data(300)
+    models = [StreamingSVEAD(**SMALL, seed=1) for _ in range(4)]
+    loop(models[0], X)
+    for event in as_events(X):
+        models[1].learn_one(event)
+    models[2].learn_many(X)
+    for event, other in zip(as_events(X), as_events(X[::-1]), strict=True):
+        models[3].score_one(event)
+        models[3].score_one(other)  # what was scored last is not what is learned
+        models[3].learn_one(event)
+    assert len({model.to_bytes() for model in models}) == 1
+
+
+def test_scoring_many_equals_scoring_each_and_changes_nothing():
+    model = StreamingSVEAD(**SMALL, seed=1)
+    model.learn_many(data(200))
+    before = model.to_bytes(), pickle.dumps(model)
+    X = data(150, seed=5, gaps=0.1)
+    np.testing.assert_array_equal(model.score_many(X), [model.score_one(event) for event in as_events(X)])
+    assert (model.to_bytes(), pickle.dumps(model)) == before
+
+
+def test_the_order_of_features_changes_nothing():
+    X = data(200, d=5)
+    names = ["delta", "alpha", "echo", "bravo", "charlie"]
+    model, shuffled = StreamingSVEAD(**SMALL, seed=1), StreamingSVEAD(**SMALL, seed=1)
+    rng = np.random.default_rng(0)
+    for row in X.tolist():
+        event = dict(zip(names, row, strict=True))
+        other = dict(rng.permutation(list(event.items())).tolist())
+        other = {name: float(value) for name, value in other.items()}
+        assert model.score_one(event) == shuffled.score_one(other)
+        model.learn_one(event)
+        shuffled.learn_one(other)
+    assert model.feature_names_ == sorted(names)
+    assert model.to_bytes() == shuffled.to_bytes()
+
+
+def test_frames_arrays_and_names_are_the_same_data():
+    X = data(120)
+    names = ["a", "b", "c", "d"]
+    frames = [
+        pd.DataFrame(X, columns=names),
+        pl.DataFrame(X, schema=names),
+        pl.DataFrame(X, schema=names).to_arrow(),
+        pd.DataFrame(X, columns=names)[["d", "b", "a", "c"]],
+    ]
+    expected = StreamingSVEAD(**SMALL, seed=1).score_learn_many(X, feature_names=names)
+    for frame in frames:
+        np.testing.assert_array_equal(StreamingSVEAD(**SMALL, seed=1).score_learn_many(frame), expected)
+
+
+def test_columns_that_a_frame_lacks_are_missing_values():
+    X = data(120)
+    model = StreamingSVEAD(**SMALL, seed=1)
+    model.learn_many(X, feature_names=["a", "b", "c", "d"])
+    without = model.score_many(pd.DataFrame(X[:, [2, 0]], columns=["c", "a"]))
+    gone = X.copy()
+    gone[:, [1, 3]] = np.nan
+    np.testing.assert_array_equal(without, model.score_many(gone, feature_names=["a", "b", "c", "d"]))
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_goes_on_alike_and_apart(copied):
+    X = data(300, gaps=0.1)
+    model = StreamingSVEAD(**SMALL)
+    model.learn_many(X[:117])
+    twin = copied(model)
+    np.testing.assert_array_equal(twin.score_learn_many(X[117:]), model.score_learn_many(X[117:]))
+    model.learn_many(X)
+    assert twin.n_seen_ != model.n_seen_
+
+
+def test_clone_is_untrained_and_mutate_keeps_the_convention():
+    model = StreamingSVEAD(**SMALL, seed=3)
+    model.learn_many(data(100))
+    clone = model.clone({"n_anchors": 5})
+    assert (clone.n_seen_, clone.n_anchors, clone.seed) == (0, 5, 3)
+
+
+def test_without_half_life_the_sample_is_uniform_over_the_stream():
+    """Positions of the sampled events, over many seeds, against the uniform distribution; so are the anchors'."""
+    n, window = 1000, 32
+    X = np.arange(n, dtype=float)[:, None]
+    stored, anchors = [], []
+    for seed in range(60):
+        model = StreamingSVEAD(n_partitions=2, n_anchors=4, window=window, refresh=32, half_life=None, seed=seed)
+        model.learn_many(X)
+        stored.append(model._state.rows[:, 0])
+        anchors.append(model._state.anchors[:, :, 0].ravel())
+    stored, anchors = np.concatenate(stored), np.concatenate(anchors)
+    assert stats.kstest(stored, stats.uniform(0, n).cdf).pvalue > 0.001
+    assert stats.kstest(anchors, stats.uniform(0, n).cdf).pvalue > 0.001
+
+
+def test_with_a_half_life_half_of_the_sample_is_younger():
+    n, half_life = 5000, 200
+    X = np.arange(n, dtype=float)[:, None]
+    ages = []
+    for seed in range(40):
+        model = StreamingSVEAD(n_partitions=1, n_anchors=1, window=64, half_life=half_life, seed=seed)
+        model.learn_many(X)
+        ages.append(n - 1 - model._state.rows[:, 0])
+    ages = np.concatenate(ages)
+    assert np.mean(ages < half_life) == pytest.approx(0.5, abs=0.04)
+    assert np.mean(ages < 2 * half_life) == pytest.approx(0.75, abs=0.04)
+
+
+def test_scores_are_useful_after_a_few_dozen_points():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(seed=0)
+    model.learn_many(rng.normal(size=(30, 3)))
+    X = np.vstack([rng.normal(size=(200, 3)), 8 * rng.choice([-1, 1], size=(20, 3)) + rng.normal(size=(20, 3))])
+    assert roc_auc_score([0] * 200 + [1] * 20, model.score_many(X)) > 0.99
+
+
+def test_it_follows_an_abrupt_change():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(seed=0)
+    model.learn_many(rng.normal(size=(3000, 4)))
+    model.learn_many(rng.normal(size=(2000, 4)) + 50)
+    X = np.vstack([rng.normal(size=(300, 4)) + 50, rng.normal(size=(30, 4))])
+    assert roc_auc_score([0] * 300 + [1] * 30, model.score_many(X)) > 0.99
+
+
+def test_scores_of_mixed_scaling_lie_between_0_and_1():
+    rng = np.random.default_rng(0)
+    X = rng.standard_cauchy(size=(3000, 3)) * 1e6
+    scores = StreamingSVEAD(seed=0).score_learn_many(X)
+    assert scores.min() >= 0
+    assert scores.max() <= 1
+    assert np.isfinite(scores).all()
+
+
+def test_explanations_name_the_feature_to_blame():
+    model = StreamingSVEAD(seed=1)
+    model.learn_many(data(500), feature_names=["a", "b", "c", "d"])
+    shares = model.explain_one({"a": 1000.0, "b": 1000.0, "c": 1000 + 5000.0, "d": 1000.0})
+    assert next(iter(shares)) == "c"
+    assert shares["c"] > 0.8
+    assert sum(shares.values()) == pytest.approx(1)
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+
+
+def test_explanations_of_events_with_gaps_speak_of_what_is_there():
+    model = StreamingSVEAD(seed=1)
+    model.learn_many(data(500), feature_names=["a", "b", "c", "d"])
+    assert set(model.explain_one({"a": 3.0, "b": None})) == {"a"}
+    assert model.explain_one({}) == {}
+    assert StreamingSVEAD().explain_one({"a": 1.0}) == {}
+
+
+def test_models_over_the_same_anchors_merge_exactly():
+    X = data(400)
+    base = StreamingSVEAD(**{**SMALL, "refresh": 10**9}, seed=1)
+    base.learn_many(X[:100])
+    one, left, right = (copy.deepcopy(base) for _ in range(3))
+    left.learn_many(X[100:220])
+    right.learn_many(X[220:])
+    left.merge(right, base)
+    for event in as_events(X[100:]):  # the cells of one model that learned it all, in distances alone
+        one.score_one(event)
+        one.learn_one(event)
+    np.testing.assert_array_equal(left._state.cells[..., 0], one._state.cells[..., 0])
+    np.testing.assert_allclose(left._state.cells, one._state.cells, rtol=1e-12)
+    assert left.n_seen_ == one.n_seen_
+
+
+def test_models_over_other_anchors_do_not_merge():
+    left, right = StreamingSVEAD(**SMALL, seed=1), StreamingSVEAD(**SMALL, seed=2)
+    for model in (left, right):
+        model.learn_many(data(100))
+    before = left.to_bytes()
+    with pytest.raises(ValueError, match="same anchors"):
+        left.merge(right)
+    assert left.to_bytes() == before
+
+
+def test_memory_does_not_grow_over_a_million_points():
+    def size(model):
+        return len(pickle.dumps(model)), sum(array.nbytes for array in model._state)
+
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(n_partitions=4, n_anchors=4, window=64, seed=1)
+    model.learn_many(rng.normal(size=(1000, 3)))
+    before = size(model)
+    for _ in range(10):
+        model.learn_many(rng.normal(size=(100_000, 3)))
+    assert model.n_seen_ == 1_001_000
+    after = size(model)
+    assert after[1] == before[1]
+    assert abs(after[0] - before[0]) < 100  # counters may take some bytes more in a pickle

@@ -1,0 +1,86 @@
+"""The kernels against the naive oracle, after every single update."""
+
+import numpy as np
+import pytest
+from naive import NaiveStream
+
+from svead_stream import StreamingSVEAD
+from svead_stream.kernels import stream as kernels
+
+SHAPE = {"n_partitions": 5, "n_anchors": 4, "window": 48, "refresh": 60, "half_life": 60}
+
+
+def events(n, seed, gaps=0.0, late=False):
+    """Correlated data with some far points, missing values, and features that come and go."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        a, b = rng.normal(size=2)
+        event = {"a": 100 + a, "b": 3 * a + 0.3 * b, "c": rng.exponential(), "flag": float(rng.random() < 0.1)}
+        if rng.random() < 0.05:
+            event["b"] -= 20
+        if late and i > n // 3:
+            event["new"] = rng.normal()
+        if late and i > n // 2:
+            del event["a"]
+        for name in list(event):
+            if rng.random() < gaps:
+                event[name] = [None, np.nan, np.inf, 1e200][rng.integers(4)]
+        yield event
+
+
+def oracle_of(model):
+    return NaiveStream(
+        model._state.rng[0],
+        model.n_partitions,
+        model.n_anchors,
+        model.window,
+        model.refresh,
+        model.half_life,
+        model.scaling,
+        kernels.TRIMMED,
+        kernels.MOST_USUAL,
+    )
+
+
+@pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "mixed"])
+@pytest.mark.parametrize(("gaps", "late"), [(0.0, False), (0.15, False), (0.05, True)])
+def test_every_score_and_every_cell_equals_the_oracle_after_every_update(scaling, gaps, late):
+    model = StreamingSVEAD(**SHAPE, scaling=scaling, seed=7)
+    oracle = oracle_of(model)
+    for event in events(400, seed=3, gaps=gaps, late=late):
+        assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        model.learn_one(event)
+        oracle.learn(event)
+        compare_state(model, oracle)
+    assert len(oracle.partitions) == SHAPE["n_partitions"]
+
+
+def compare_state(model, oracle):
+    assert model.n_seen_ == oracle.seen
+    assert model.n_missing_ == oracle.missing
+    assert model.feature_names_ == oracle.names
+    state = model._state
+    assert int(state.rng[0]) == oracle.rng.state
+    np.testing.assert_array_equal(state.rows[: len(oracle.rows)], np.array(oracle.rows).reshape(-1, len(oracle.names)))
+    for k, p in enumerate(oracle.partitions):
+        m = len(p.anchors)
+        np.testing.assert_allclose(state.anchors[k, :m], p.anchors)
+        np.testing.assert_allclose(state.weight[k], p.weight)
+        counts = [len(cell) for cell in p.cells]
+        np.testing.assert_array_equal(state.cells[k, :m, 0], counts)
+        np.testing.assert_allclose(state.cells[k, :m, 1], [sum(cell) for cell in p.cells], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            state.cells[k, :m, 2], [max(cell, default=0) for cell in p.cells], rtol=1e-5, atol=1e-6
+        )
+
+
+def test_more_anchors_and_features_than_a_vector_holds_equal_the_oracle():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(n_partitions=3, n_anchors=37, window=200, refresh=100, half_life=None, seed=1)
+    oracle = oracle_of(model)
+    for row in rng.normal(size=(320, 19)):
+        event = dict(enumerate(row))
+        assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        model.learn_one(event)
+        oracle.learn(event)
+    compare_state(model, oracle)
