@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 
 OURS, THEIRS, GREY = "#c0392b", "#2c6fad", "#8a8f98"
 COLOURS = {"SVEAD": OURS, "iNNE": THEIRS, "IDK": "#2e8b57", "iForest": "#b8860b", "SVEAD, all cores": "#e59a92"}
-STYLE = {
+STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,

@@ -18,7 +18,7 @@ from _paper_tables import NAMES
 from _synthetic import KINDS, synthetic
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import average_precision_score, roc_auc_score
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from svead_stream import SVEAD
 from svead_stream.batch import score_table
@@ -39,7 +39,8 @@ def kinds(seeds: int, store: Store, folder: Path) -> str:
         for method in ("iForest", "IDK", "SVEAD"):
             size, roc, pr = _best_size(name, BY_NAME[method], seeds, store)
             rows.append([f"{name} ({kind})", method, size, *roc, *pr])
-            panels.append((f"{method}, {size} points, AUC {roc[0]:.3f}", _scorer(method, X, size)))
+            letter = "m" if method == "SVEAD" else "ψ"
+            panels.append((f"{method}, {letter} = {size}, AUC {roc[0]:.3f}", _scorer(method, X, size)))
         pictures.append((f"{name}: {kind}", X, y, panels))
     figures.contours(pictures, folder / "synthetic.png")
     heads = ["data", "method", "m or psi", "AUC-ROC", "std", "AUC-PR", "std of AUC-PR"]
@@ -73,7 +74,7 @@ def _scorer(method: str, X: Floats, size: int) -> Callable[[Floats], Floats]:
     if method == "IDK":
         kernel = IDK(size, T).fit(X)
         return lambda grid: 1.0 - kernel.similarity(grid)
-    forest = IsolationForest(T, max_samples=size, random_state=0).fit(X)
+    forest = IsolationForest(n_estimators=T, max_samples=size, random_state=0).fit(X)
     return lambda grid: -forest.score_samples(grid)
 
 
@@ -228,17 +229,17 @@ def _timed(name: str, n: int, d: int, sample: int) -> Row:
     parameters = {"m": sample, "psi": sample, "scaling": "none"}
     if name == "SVEAD, all cores":
 
-        def run(X: Floats) -> Floats:
+        def run(X: Floats) -> Any:
             return SVEAD(T, sample, random_state=0).fit(X).anomaly_scores_
     else:
 
-        def run(X: Floats) -> Floats:
+        def run(X: Floats) -> Any:
             return BY_NAME[name].run(X, parameters, 0)
 
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the baselines' own
         run(X[:100])  # compiles and imports what must be
-        taken = []
+        taken: list[float] = []
         while len(taken) < 2 and sum(taken) < 20:
             began = time.perf_counter()
             run(X)

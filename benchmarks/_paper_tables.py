@@ -87,7 +87,7 @@ def _means(
 def _summary(datasets: Sequence[Dataset], found: Searches, present: Sequence[str], paper: Figures, folder: Path) -> str:
     here, there = _means(datasets, found, present, paper)
     methods = list(dict.fromkeys([*present, *there["AUC-ROC"]]))
-    rows = [
+    rows: list[list[Any]] = [
         [m, *[side[name].get(m, float("nan")) for name in NAMES.values() for side in (here, there)]] for m in methods
     ]
     rows.sort(key=lambda row: -np.nanmax(row[1:3]))
@@ -123,11 +123,11 @@ def _here(
     text_heads = ["data set", "points", "SVEAD", "SVEAD in the paper", "difference", *others]
     lines = [f"## {NAMES[metric]}, run here\n", "† stopped by the time limit: fewer settings or seeds.\n"]
     lines += ["| " + " | ".join(text_heads) + " |", "|---|" + "---:|" * (len(text_heads) - 1)]
-    for data, row in zip([*datasets, None], rows, strict=True):
+    for here, row in zip([*datasets, None], rows, strict=True):
         pairs = [(row[2], row[3]), (row[4], row[5]), *zip(row[7::2], row[8::2], strict=True)]
         cells = [f"{shown(a)} ± {shown(b)}" if shown(a) else "" for a, b in pairs]
-        for k, m in enumerate(others if data else []):
-            cells[2 + k] += "†" if found[data.name][m].cut else ""
+        for k, m in enumerate(others):
+            cells[2 + k] += "†" if here is not None and found[here.name][m].cut else ""
         difference = f"{row[6]:+.3f}" if not np.isnan(row[6]) else ""
         lines.append("| " + " | ".join([row[0], str(row[1]), *cells[:2], difference, *cells[2:]]) + " |")
     return "\n".join(lines) + "\n"
