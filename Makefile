@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 
 .venv/ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -10,7 +10,7 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/ready
-	$(BIN)/svead-stream demo
+	$(BIN)/svead-stream demo --out results/demo
 
 test: .venv/ready
 	$(BIN)/python -m pytest
@@ -23,5 +23,9 @@ lint: .venv/ready
 bench: .venv/ready
 	$(BIN)/python benchmarks/speed.py
 
+docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage results
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage results site
