@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka import ConsumerRebalanceListener, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.structs import MemberState
 
 from svead_kafka.client import Clients
 from svead_kafka.errors import StateError
@@ -21,6 +22,7 @@ from svead_kafka.watchdog import Watchdog
 log = logging.getLogger(__name__)
 
 _WAIT_MS = 60_000
+_LONGEST_REBALANCE = 60.0  # seconds
 _KEEPALIVE = 1.0  # seconds of replay between two signs of life to the group
 
 
@@ -72,6 +74,21 @@ class Assignment:
         self._states = StateReader(clients.reader(), self._options.state, self._options.group)
         self._consumer = clients.member()
         self._consumer.subscribe(topics=list(self._options.input), listener=self._moves)
+        self._unsettled = time.monotonic()
+        self._know_the_topics()
+
+    def _know_the_topics(self) -> None:
+        """Wait for the metadata of the input before joining.
+
+        A member that joins without it leads the group to an empty assignment, and may miss the end of the rebalance
+        that puts it right.
+        """
+        deadline = time.monotonic() + _WAIT_MS / 1000
+        for topic in self._options.input:
+            while not self._consumer.partitions_for_topic(topic):
+                if time.monotonic() > deadline:
+                    raise KafkaTimeoutError(f"no metadata of topic {topic!r} in {_WAIT_MS // 1000} s")
+                time.sleep(0.1)
 
     def close(self) -> None:
         """Leave the group."""
@@ -82,6 +99,11 @@ class Assignment:
     def poll(self, timeout_ms: int, limit: int) -> dict[TopicPartition, list[Any]] | None:
         """Records of the assigned partitions; None when the assignment has changed and must be restored first."""
         polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=timeout_ms, max_records=limit)
+        if self._consumer.group_metadata().state == MemberState.STABLE:
+            self._unsettled = time.monotonic()
+        elif time.monotonic() - self._unsettled > _LONGEST_REBALANCE:
+            # The client can lose track of a rebalance and wait for ever, out of the group and without an error.
+            raise KafkaTimeoutError(f"no settled membership of the group for {_LONGEST_REBALANCE:.0f} s")
         if self._restored != self._moves.count:
             # Whatever was polled is read again: restoring puts every partition back to its committed offset.
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 _LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -13,6 +15,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.server: Any = None
+        self._thread: Any = None
         registry = self.registry
         self.events = Counter("svead_events", "Events scored and committed.", _PARTITION, registry=registry)
         self.alerts = Counter("svead_alerts", "Alerts among them.", _PARTITION, registry=registry)
@@ -39,7 +43,14 @@ class Metrics:
 
     def serve(self, port: int, host: str) -> None:
         """Answer Prometheus on a port, from a thread of its own."""
-        start_http_server(port, addr=host, registry=self.registry)
+        self.server, self._thread = start_http_server(port, addr=host, registry=self.registry)
+
+    def close(self) -> None:
+        """Free the port."""
+        if self.server is not None:
+            self.server.shutdown()
+            self.server.server_close()
+            self._thread.join()
 
     def forget(self, topic: str, partition: int) -> None:
         """Stop reporting gauges of a partition that another worker has now."""

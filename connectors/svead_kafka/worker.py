@@ -138,6 +138,7 @@ class Worker:
         finally:
             self._disconnect()
             self._watchdog.stop()
+            self.metrics.close()
 
     def _warm_up(self) -> None:
         """Compile what scoring needs before the group counts on this worker."""

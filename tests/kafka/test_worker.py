@@ -1,0 +1,274 @@
+"""A worker on a real broker: what it writes, what it survives, what it says."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+import urllib.request
+from typing import Any
+
+import orjson
+import pytest
+from broker import Cluster, free_ports
+from kafka import KafkaProducer
+from kafka.admin import KafkaAdminClient
+from river import anomaly, preprocessing
+from streams import Stream, events, work, working
+from svead_kafka import ConfigurationError, GaveUp, Options, StateError, Worker
+
+# The client leaves some of its sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SCHEMA = "scored_event.schema.json"
+
+
+def test_every_event_comes_out_once_with_key_timestamp_and_headers(stream: Stream) -> None:
+    producer = KafkaProducer(bootstrap_servers=stream.bootstrap)
+    for i, value in enumerate(events(400)):
+        headers = [("n", b"%d" % i)] if i % 2 else None
+        producer.send(
+            stream.input, value, key=b"k%d" % i, partition=i % 4, timestamp_ms=1_600_000_000_000 + i, headers=headers
+        )
+    producer.flush()
+    producer.close()
+    options = stream.options()
+    work(stream, options, 400)
+
+    sent = {(record.partition, record.offset): record for record in stream.read(stream.input)}
+    out = stream.read(options.output)
+    assert len(out) == len(sent) == 400
+    for record in out:
+        value = orjson.loads(record.value)
+        source = sent[record.partition, value["source"]["offset"]]
+        assert (record.key, record.timestamp, record.headers) == (source.key, source.timestamp, source.headers)
+        assert value["event"] == orjson.loads(source.value)
+    # Within a partition the order is kept.
+    for partition in range(4):
+        offsets = [orjson.loads(r.value)["source"]["offset"] for r in out if r.partition == partition]
+        assert offsets == list(range(100))
+
+
+def test_scored_events_are_as_the_schema_in_the_package_says(stream: Stream) -> None:
+    from importlib.resources import files
+
+    schema = orjson.loads(files("svead_kafka").joinpath(SCHEMA).read_bytes())
+    stream.send(events(1200))
+    options = stream.options()
+    work(stream, options, 1200)
+    values = list(stream.scored(options).values())
+    for value in values:
+        assert set(schema["required"]) <= value.keys() <= schema["properties"].keys()
+        assert value["score"] >= 0
+        assert 0 < value["p_value"] <= 1
+        assert value["alert"] == (value["p_value"] <= 0.01) == ("top_features" in value)
+    alerts = [value for value in values if value["alert"]]
+    assert alerts
+    for alert in alerts:
+        shares = [one["share"] for one in alert["top_features"]]
+        assert shares == sorted(shares, reverse=True)
+        assert {one["feature"] for one in alert["top_features"]} == {"x0", "x1", "x2", "x3"}
+
+
+def test_bad_messages_arrive_in_the_dead_letters_byte_for_byte_and_are_not_learned(stream: Stream) -> None:
+    good = events(600)
+    bad: list[bytes | None] = [b"\x00\xff", b"", None, b"[1]", b'{"x0": "a"}', b"nul", b'{"a":1}' + b"," * 950_000]
+    mixed: list[bytes | None] = [*good[:300], *bad, *good[300:]]
+    one = Stream(stream.bootstrap, "mixed", partitions=1)
+    one.send(mixed)
+    options = one.options(features=["x0", "x1", "x2", "x3"])
+    work(one, options, len(mixed))
+
+    letters = one.read(options.dead_letters or "")
+    assert [letter.value for letter in letters] == bad
+    for i, letter in enumerate(letters):
+        about = dict(letter.headers)
+        assert about["svead-topic"] == one.input.encode()
+        assert (about["svead-partition"], about["svead-offset"]) == (b"0", b"%d" % (300 + i))
+        assert about["svead-reason"]
+        assert about["svead-timestamp"] == b"%d" % letter.timestamp
+
+    clean = Stream(stream.bootstrap, "clean", partitions=1)
+    clean.send(good)
+    without = clean.options(features=["x0", "x1", "x2", "x3"])
+    work(clean, without, len(good))
+    assert [v["score"] for v in one.scored(options).values()] == [v["score"] for v in clean.scored(without).values()]
+
+
+def test_without_a_dead_letter_topic_bad_messages_are_counted_and_logged(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream.send([b"oops"] * 30)
+    options = stream.options(dead_letters=None)
+    with caplog.at_level(logging.WARNING), working(options) as worker:
+        stream.wait_committed(options, 30)
+        count = sum(sample.value for metric in worker.metrics.dead_letters.collect() for sample in metric.samples
+                    if sample.name.endswith("_total"))  # fmt: skip
+    assert count == 30
+    assert "no event at" in caplog.text
+    assert "not JSON" in caplog.text
+
+
+def test_a_restart_goes_on_with_the_same_scores_from_snapshot_and_replay(stream: Stream) -> None:
+    stream.send(events(3000))
+    straight, broken = stream.options("straight"), stream.options("broken", snapshot_every=400, max_batch=120)
+    work(stream, straight, 3000)
+    for total in (700, 1600):
+        with working(broken) as worker:
+            stream.wait_committed(broken, total)
+            worker._leave = lambda: None  # type: ignore[method-assign]  # as after a crash: nothing is saved on leaving
+    work(stream, broken, 3000)
+    assert stream.scored(broken) == stream.scored(straight)
+
+
+def test_a_second_worker_takes_half_of_the_partitions_and_no_score_changes(stream: Stream) -> None:
+    stream.send(events(2000))
+    alone, shared = stream.options("alone"), stream.options("shared", max_batch=100, snapshot_every=300)
+    work(stream, alone, 4000 - 2000)
+    with working(shared) as first:
+        stream.wait_committed(shared, 500)
+        with working(shared) as second:
+            _until(lambda: _owned(second) == 2 and _owned(first) == 2)
+            stream.send(events(2000, seed=1))
+            stream.wait_committed(shared, 4000)
+            assert _owned(first) == _owned(second) == 2
+            assert all(_events_of(worker) for worker in (first, second))
+    work(stream, alone, 4000)
+    assert stream.scored(shared) == stream.scored(alone)
+
+
+@pytest.mark.parametrize("max_models", [1000, 3])
+def test_a_model_per_key_survives_restarts_and_leaving_memory(stream: Stream, max_models: int) -> None:
+    keys = [b"k%d" % (i * i % 11) for i in range(700)] + [None] * 20
+    stream.send(events(720), keys=keys)
+    straight = stream.options("straight", model_per="key")
+    broken = stream.options("broken", model_per="key", max_models=max_models, snapshot_every=100, max_batch=60)
+    work(stream, straight, 720)
+    for total in (200, 450):
+        with working(broken) as worker:
+            stream.wait_committed(broken, total)
+            worker._leave = lambda: None  # type: ignore[method-assign]
+            if max_models == 3:
+                assert sum(map(len, worker._assignment.partitions.values())) <= 4  # type: ignore[union-attr]
+    work(stream, broken, 720)
+    expected = stream.scored(straight)
+    assert stream.scored(broken) == expected
+    # A key's model sees its own events only: the first event of each key in a partition scores 0.
+    first: dict[tuple[int, Any], float] = {}
+    for record in stream.read(straight.output):
+        first.setdefault((record.partition, record.key), orjson.loads(record.value)["score"])
+    assert set(first.values()) == {0.0}
+
+
+def test_any_river_detector_can_take_the_place_of_the_default(stream: Stream) -> None:
+    def detector(seed: int) -> Any:
+        return preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=seed, n_trees=3)
+
+    stream.send(events(400))
+    how: dict[str, Any] = {"detector": detector, "dumps": pickle.dumps, "loads": pickle.loads}
+    straight, broken = stream.options("straight"), stream.options("broken", max_batch=50, snapshot_every=30)
+    work(stream, straight, 400, **how)
+    with working(broken, **how):
+        stream.wait_committed(broken, 150)
+    work(stream, broken, 400, **how)
+    assert stream.scored(broken) == stream.scored(straight)
+
+
+def test_a_new_group_may_begin_at_the_end(stream: Stream) -> None:
+    stream.send(events(40))
+    options = stream.options(start="latest")
+    with working(options):
+        stream.wait_committed(options, 40)  # where it begins is committed before anything is scored
+        stream.send(events(20, seed=1))
+        stream.wait_committed(options, 60)
+    assert sorted(place[2] for place in stream.scored(options)) == sorted([10, 11, 12, 13, 14] * 4)
+
+
+def test_models_made_with_other_options_are_not_used_unknowingly(stream: Stream) -> None:
+    stream.send(events(80))
+    work(stream, stream.options(), 80)
+    changed = stream.options(ignore=["x0"])
+    with pytest.raises(StateError, match=r"ignore: \[\] then, \['x0'\] now"):
+        Worker(changed).run()
+    stream.send(events(40, seed=1))
+    work(stream, stream.options(ignore=["x0"], if_changed="restart"), 120)
+    assert len(stream.scored(changed)) == 120
+
+
+def test_missing_topics_are_named(stream: Stream) -> None:
+    with pytest.raises(ConfigurationError, match="add --create-topics"):
+        Worker(stream.options(create_topics=False)).run()
+    with pytest.raises(ConfigurationError, match="input topic 'nowhere' does not exist"):
+        Worker(stream.options(input=["nowhere"])).run()
+
+
+def test_metrics_count_what_was_committed_and_listen_on_the_loopback_only(stream: Stream) -> None:
+    [port] = free_ports(1)
+    stream.send([*events(500), b"bad"])
+    options = stream.options(metrics_port=port, snapshot_every=50)
+    with working(options) as worker:
+        stream.wait_committed(options, 501)
+        _until(lambda: worker.metrics.lag.labels(stream.input, "0")._value.get() == 0)
+        assert worker.metrics.server.server_address == ("127.0.0.1", port)
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+    lines = [line for line in page.splitlines() if not line.startswith("#")]
+    totals: dict[str, float] = {}
+    for line in lines:
+        name, value = line.rsplit(" ", 1)
+        totals[name.split("{")[0]] = totals.get(name.split("{")[0], 0.0) + float(value)
+    assert totals["svead_events_total"] == 500
+    assert totals["svead_dead_letters_total"] == 1
+    assert totals["svead_lag"] == 0
+    assert totals["svead_snapshot_bytes"] > 0
+    for name in ("svead_alerts_total", "svead_batch_seconds_count", "svead_commit_seconds_count",
+                 "svead_snapshot_age_seconds", "svead_missing_values_total"):  # fmt: skip
+        assert name in totals
+
+
+def test_a_worker_gives_up_after_its_retries_when_no_broker_answers() -> None:
+    [port] = free_ports(1)
+    client = {"bootstrap_timeout_ms": 300}
+    options = Options(bootstrap=f"127.0.0.1:{port}", input=["in"], output="out", max_retries=2, client=client)
+    with pytest.raises(GaveUp, match="3 failures in a row"):
+        Worker(options).run()
+
+
+def test_kafkas_own_console_consumer_sees_the_same_scored_events(stream: Stream, cluster: Cluster) -> None:
+    stream.send(events(200))
+    options = stream.options()
+    work(stream, options, 200)
+    seen = [orjson.loads(line) for line in cluster.console_consumer(options.output, 200)]
+    assert sorted(value["event"]["id"] for value in seen) == sorted(f"e{i}" for i in range(200))
+    assert {v["event"]["id"]: v["score"] for v in seen} == {
+        v["event"]["id"]: v["score"] for v in stream.scored(options).values()
+    }
+
+
+def test_the_state_topic_is_compacted(stream: Stream) -> None:
+    stream.send(events(8))
+    options = stream.options()
+    work(stream, options, 8)
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    admin = KafkaAdminClient(bootstrap_servers=stream.bootstrap)
+    try:
+        answer = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, options.state)])
+    finally:
+        admin.close()
+    assert answer["topic"][options.state]["cleanup.policy"]["value"] == "compact"
+
+
+def _owned(worker: Worker) -> int:
+    return len(worker._assignment.settled()) if worker._assignment is not None else 0
+
+
+def _events_of(worker: Worker) -> float:
+    return sum(sample.value for metric in worker.metrics.events.collect() for sample in metric.samples
+               if sample.name.endswith("_total"))  # fmt: skip
+
+
+def _until(what: Any, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, "it did not come to that in time"
+        time.sleep(0.05)
