@@ -50,6 +50,17 @@ def scaled(X: Floats, scaling: str) -> Floats:
     return X if scaling == "none" else X / spreads(X, scaling)
 
 
+def distinct(X: Floats) -> set[str]:
+    """The scalings that differ on this data: those that only stretch all features alike are left out but for one."""
+    seen: dict[str, Floats] = {}
+    for scaling in SCALINGS:
+        scales = spreads(X, scaling)
+        scales = scales / scales.max()
+        if not any(np.array_equal(scales, other) for other in seen.values()):
+            seen[scaling] = scales
+    return set(seen)
+
+
 def _svead(X: Floats, p: Row, seed: int) -> Any:
     return SVEAD(p.get("t", T), p["m"], p["scaling"], random_state=seed, n_jobs=1).fit(X).anomaly_scores_
 
@@ -142,8 +153,10 @@ def search(method: Method, data: Dataset, seeds: int, limit: float, store: Store
         spent += row["seconds"]
         results.setdefault(i, []).append(row)
 
-    for i in range(len(method.grid)):
-        measure(i, 0)
+    differ = distinct(data.X)
+    for i, p in enumerate(method.grid):
+        if p.get("scaling", "none") in differ:
+            measure(i, 0)
     near, rounds = list(results), 1
     if method.random and not cut:
         tops = {metric: max(rows[0][metric] for rows in results.values()) for metric in METRICS}

@@ -11,6 +11,8 @@ import numpy as np
 from _paper_methods import BY_NAME, METHODS, METRICS, Found, search
 from _paper_store import Dataset, Figures, Row, Store, say, shown, write_table
 
+from svead_stream.batch import SCALINGS
+
 NAMES = {"roc": "AUC-ROC", "pr": "AUC-PR"}
 LARGE = 0.02  # a deviation from the paper that is listed
 FEW = 20  # with fewer anomalies than this, one of them moves the figures by 0.02 and more
@@ -175,10 +177,20 @@ def _deviations(datasets: Sequence[Dataset], found: Searches, paper: Figures, st
             uncapped = search(BY_NAME["SVEAD"], data.whole(), 1, np.inf, store).mean["roc"]
         by_scaling = _per_scaling(ours)
         reason = likely_reason(difference, theirs, by_scaling, uncapped, int(data.y.sum()))
-        rows.append([data.name, ours.mean["roc"], theirs, difference, *by_scaling.values(), uncapped, reason])
+        rows.append(
+            [
+                data.name,
+                ours.mean["roc"],
+                theirs,
+                difference,
+                *[by_scaling.get(name, float("nan")) for name in SCALINGS],
+                uncapped,
+                reason,
+            ]
+        )
     title = f"## Deviations from the paper's AUC-ROC of SVEAD larger than {LARGE}\n\n"
     title += "Best over m for each scaling, and without the cap, with the first seed."
-    heads = ["data set", "here", "paper", "difference", "none", "std", "iqr", "range", "uncapped", "likely reason"]
+    heads = ["data set", "here", "paper", "difference", *SCALINGS, "uncapped", "likely reason"]
     return write_table(folder, "deviations", title, heads, rows) if rows else title + "\n\nNone.\n"
 
 

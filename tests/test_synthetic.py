@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from _synthetic import KINDS, synthetic
 from sklearn.metrics import roc_auc_score
 
 from svead_stream import SVEAD, StreamingSVEAD
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # scripts, not a package
-from _synthetic import KINDS, synthetic
 
 NEEDED = {"S1": 0.95, "S2": 0.90, "S3": 0.90}
 SEEDS = range(5)
