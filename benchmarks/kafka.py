@@ -1,0 +1,181 @@
+"""How much of a bare Kafka loop's speed the worker keeps, and how long an event takes from end to end.
+
+The bare loop consumes and produces in transactions with the same client, the same settings and the same batches; it
+copies messages and does nothing else. The ratio is what decoding, scoring, learning and encoding cost. Broker, client
+and worker share this machine, so the absolute figures say little about a cluster.
+
+    python benchmarks/kafka.py [--bootstrap HOST:PORT] [--events 40000]
+
+Without --bootstrap a broker is started (Java and Maven are needed). Not measured: networks, replication, TLS,
+compression, several workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+ROOT = Path(__file__).resolve().parent.parent
+# The broker and the helpers of the tests, in place of this folder, in which `kafka` would be this very file.
+sys.path[0] = str(ROOT / "tests" / "kafka")
+
+from broker import Cluster  # noqa: E402
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata  # noqa: E402
+from streams import Stream, client_file, command, events, spawn  # noqa: E402
+from svead_kafka import Options, Worker  # noqa: E402
+from svead_kafka.client import Clients, prepare_topics  # noqa: E402
+
+FEATURES = 10
+
+
+def bare(options: Options, total: int) -> float:
+    """Events per second of a transactional loop that copies messages."""
+    clients = Clients(options)
+    prepare_topics(clients)
+    producer, consumer = clients.producer(uuid4().hex), clients.member()
+    consumer.subscribe(topics=list(options.input))
+    seen, marks = 0, []
+    while seen < total:
+        polled = consumer.poll(timeout_ms=200, max_records=options.max_batch)
+        if not polled:
+            continue
+        producer.begin_transaction()
+        for records in polled.values():
+            for record in records:
+                producer.send(options.output, value=record.value, key=record.key, partition=record.partition,
+                              timestamp_ms=record.timestamp)  # fmt: skip
+        ends = {place: OffsetAndMetadata(records[-1].offset + 1, "", -1) for place, records in polled.items()}
+        producer.send_offsets_to_transaction(ends, consumer.group_metadata())
+        producer.commit_transaction()
+        seen += sum(map(len, polled.values()))
+        marks.append((time.perf_counter(), seen))
+    consumer.close()
+    producer.close()
+    return _rate(marks)
+
+
+def worker(options: Options, total: int) -> float:
+    """Events per second of the worker over the same input."""
+    one = Worker(options)
+    thread = threading.Thread(target=one.run)
+    thread.start()
+    marks: list[tuple[float, int]] = []
+    while not marks or marks[-1][1] < total:
+        time.sleep(0.005)
+        done = int(sum(s.value for m in one.metrics.events.collect() for s in m.samples if s.name.endswith("_total")))
+        if done and (not marks or done > marks[-1][1]):
+            marks.append((time.perf_counter(), done))
+    one.stop()
+    thread.join()
+    return _rate(marks)
+
+
+def _rate(marks: list[tuple[float, int]]) -> float:
+    """From the first commit to the last: joining the group and compiling are not counted."""
+    (began, first), (ended, last) = marks[0], marks[-1]
+    return (last - first) / (ended - began)
+
+
+def latency(stream: Stream, rate: float, seconds: float, folder: Path) -> tuple[float, float, int]:
+    """Median and 99th percentile, in milliseconds, from send to committed read, at a steady rate."""
+    options = stream.options(f"latency{rate:.0f}", start="latest", commit_every=100)
+    process = spawn(command(options, "--start", "latest", "--client-config", str(client_file(folder))), folder / "log")
+    took: list[float] = []
+    try:
+        while stream.committed(options) < 0 or not _exists(stream, options):
+            time.sleep(0.2)
+        time.sleep(2)
+        reader = KafkaConsumer(
+            options.output, bootstrap_servers=stream.bootstrap, isolation_level="read_committed", group_id=None,
+            auto_offset_reset="earliest", enable_auto_commit=False,
+        )  # fmt: skip
+        done = threading.Event()
+        sender = threading.Thread(target=_send_steadily, args=(stream, rate, seconds, done))
+        sender.start()
+        last = time.monotonic()
+        while not done.is_set() or time.monotonic() - last < 3:
+            for records in reader.poll(timeout_ms=100, max_records=10_000).values():
+                now = time.time_ns()
+                last = time.monotonic()
+                took += [(now - int(dict(record.headers)["sent"])) / 1e6 for record in records]
+        sender.join()
+        reader.close()
+    finally:
+        process.terminate()
+        process.wait()
+    steady = took[len(took) // 5 :]  # the first fifth warms up
+    cuts = statistics.quantiles(steady, n=100)
+    return cuts[49], cuts[98], len(took)
+
+
+def _exists(stream: Stream, options: Options) -> bool:
+    try:
+        return len(stream.read(options.state)) >= stream.partitions  # every partition has its first checkpoint
+    except Exception:
+        return False
+
+
+def _send_steadily(stream: Stream, rate: float, seconds: float, done: threading.Event) -> None:
+    producer = KafkaProducer(bootstrap_servers=stream.bootstrap, linger_ms=1)
+    values = events(2000, d=FEATURES)
+    began = time.perf_counter()
+    for i in range(int(rate * seconds)):
+        wait = began + i / rate - time.perf_counter()
+        if wait > 0:
+            time.sleep(wait)
+        producer.send(stream.input, values[i % len(values)], partition=i % stream.partitions,
+                      headers=[("sent", b"%d" % time.time_ns())])  # fmt: skip
+    producer.flush()
+    producer.close()
+    done.set()
+
+
+def measure(bootstrap: str, total: int, repeats: int, seconds: float, folder: Path) -> None:
+    stream = Stream(bootstrap, "bench")
+    stream.send(events(total, d=FEATURES))
+    plain: dict[str, Any] = {"client": {}, "commit_every": 100, "dead_letters": None, "snapshot_every": 10_000}
+    Worker(stream.options("warm", **plain))._warm_up()
+    rates: dict[str, list[float]] = {"bare": [], "worker": []}
+    for n in range(repeats):  # taken in turns, so that a busy moment of the machine meets both
+        rates["bare"].append(bare(stream.options(f"bare{n}", **plain), total))
+        rates["worker"].append(worker(stream.options(f"worker{n}", **plain), total))
+    ratios = [w / b for w, b in zip(rates["worker"], rates["bare"], strict=True)]
+    print(f"{total} events of {FEATURES} features, {stream.partitions} partitions, {repeats} runs in turns, medians")
+    print(f"{'bare transactional loop':<36}{statistics.median(rates['bare']):>12,.0f} events/s")
+    print(f"{'worker, default detector':<36}{statistics.median(rates['worker']):>12,.0f} events/s")
+    print(f"{'ratio':<36}{statistics.median(ratios):>12.2f}   ({min(ratios):.2f} to {max(ratios):.2f})")
+    fast = statistics.median(rates["worker"]) / 2
+    for rate in (100.0, fast):
+        p50, p99, count = latency(stream, rate, seconds, folder)
+        print(f"{f'latency at {rate:,.0f} events/s':<36}{p50:>12.0f} ms p50{p99:>9.0f} ms p99   ({count} events)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--bootstrap", help="an existing cluster; its topics are created and left behind")
+    parser.add_argument("--events", type=int, default=40_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=15, help="of each latency measurement")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if given.bootstrap:
+            measure(given.bootstrap, given.events, given.repeats, given.seconds, folder)
+            return
+        cluster = Cluster(folder / "kafka")
+        try:
+            cluster.start()
+            measure(cluster.bootstrap, given.events, given.repeats, given.seconds, folder)
+        finally:
+            cluster.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Exactly once under fire: workers and the broker die at random moments, and nothing shows in the output.
+
+``SVEAD_TEST_FULL=1`` runs it at full size: 50,000 events and 20 kills instead of 6,000 and 5.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from broker import Cluster
+from streams import QUICK, Stream, client_file, command, events, spawn, work
+from svead_kafka import Options
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+FULL = bool(os.environ.get("SVEAD_TEST_FULL"))
+EVENTS, KILLS = (50_000, 20) if FULL else (6_000, 5)
+
+
+class Pair:
+    """Two worker processes; whoever dies is started again, as a supervisor would."""
+
+    def __init__(self, options: Options, folder: Path) -> None:
+        self._folder = folder
+        client = client_file(folder)
+        self._words = [
+            command(options, "--client-config", str(client), "--transactional-id", f"{options.group}-{i}")
+            for i in range(2)
+        ]
+        self.processes = [self._start(i) for i in range(2)]
+        self.exits: list[int] = []
+
+    def _start(self, i: int) -> subprocess.Popen[bytes]:
+        return spawn(self._words[i], self._folder / f"worker{i}.log")
+
+    def kill(self, i: int) -> None:
+        self.processes[i].send_signal(signal.SIGKILL)
+        self.processes[i].wait()
+        self.processes[i] = self._start(i)
+
+    def tend(self) -> None:
+        """Start again who has ended of itself."""
+        for i, process in enumerate(self.processes):
+            if process.poll() is not None:
+                self.exits.append(process.returncode)
+                self.processes[i] = self._start(i)
+
+    def stop(self) -> list[int]:
+        for process in self.processes:
+            process.terminate()
+        return [process.wait(timeout=60) for process in self.processes]
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text()[-3000:] for path in sorted(self._folder.glob("worker*.log")))
+
+
+@contextmanager
+def pair(options: Options, folder: Path) -> Iterator[Pair]:
+    workers = Pair(options, folder)
+    try:
+        yield workers
+    finally:
+        for process in workers.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def fire(
+    stream: Stream,
+    options: Options,
+    workers: Pair,
+    total: int,
+    kills: int,
+    rng: random.Random,
+    half_way: Callable[[], None],
+) -> None:
+    """Kill workers at random moments while the stream goes on; do something else once half of the kills are done."""
+    for n in range(kills):
+        # Let some progress be made in between, or the workers would die before they have restored anything.
+        stream.wait_committed(options, min(total, (n + 1) * total // (kills + 2)), seconds=120)
+        time.sleep(rng.uniform(0.0, 0.4))
+        workers.kill(rng.randrange(2))
+        if n == kills // 2:
+            half_way()
+    end = time.monotonic() + 240
+    while stream.committed(options) < total:
+        workers.tend()
+        assert time.monotonic() < end, f"{stream.committed(options)} of {total} committed\n{workers.logs()}"
+        time.sleep(0.2)
+
+
+def test_every_event_is_scored_once_with_the_score_of_a_quiet_run(cluster: Cluster, tmp_path: Path) -> None:
+    rng = random.Random(os.urandom(8))
+    stream = Stream(cluster.bootstrap, "fire")
+    values: list[bytes | None] = list(events(EVENTS, d=6))
+    spoiled = {i: spoil(values[i] or b"", rng) for i in rng.sample(range(EVENTS), EVENTS // 100)}
+    for i, value in spoiled.items():
+        values[i] = value
+    quiet = stream.options("quiet")
+    # Small batches and few snapshots: many transactions to die in, and something to replay.
+    fired = stream.options("fired", max_batch=max(40, EVENTS // 250), snapshot_every=EVENTS // 20)
+    stream.send(values)
+    work(stream, quiet, EVENTS, seconds=240)
+
+    def restart_broker() -> None:
+        node = cluster.nodes[0]
+        node.stop(kill=rng.random() < 0.5)
+        node.start()
+        node.wait()
+
+    with pair(fired, tmp_path) as workers:
+        fire(stream, fired, workers, EVENTS, KILLS, rng, restart_broker)
+        assert workers.stop() == [0, 0], workers.logs()
+
+    expected = stream.scored(quiet)
+    assert stream.scored(fired) == expected  # every event, once, with all its numbers to the bit
+    assert len(expected) == EVENTS - len(stream.read(quiet.dead_letters or ""))
+
+    for options in (quiet, fired):
+        letters = stream.read(options.dead_letters or "")
+        found = sorted((int(dict(one.headers)["svead-partition"]), int(dict(one.headers)["svead-offset"]), one.value)
+                       for one in letters)  # fmt: skip
+        bad = {place[1:] for place in _places(EVENTS)} - {place[1:] for place in expected}
+        assert [one[:2] for one in found] == sorted(bad)
+        assert all(value == values[offset * 4 + partition] for partition, offset, value in found)
+
+
+def _places(count: int) -> set[tuple[None, int, int]]:
+    return {(None, i % 4, i // 4) for i in range(count)}
+
+
+def spoil(value: bytes, rng: random.Random) -> bytes:
+    """The message with a few bytes at random places changed to random others."""
+    broken = bytearray(value)
+    for _ in range(3):
+        broken[rng.randrange(len(broken))] = rng.randrange(256)
+    return bytes(broken)
+
+
+def test_three_brokers_lose_one_in_mid_stream_and_nothing_is_lost(three_brokers: Cluster, tmp_path: Path) -> None:
+    count = 20_000 if FULL else 3_000
+    stream = Stream(three_brokers.bootstrap, "failover", replication=3)
+    quiet = stream.options("quiet")
+    options = stream.options("failover", max_batch=60, snapshot_every=200)
+    stream.send(events(count // 2))
+    victim = three_brokers.nodes[random.Random(os.urandom(8)).randrange(3)]
+    with pair(options, tmp_path) as workers:
+        stream.wait_committed(options, count // 4, seconds=120)
+        victim.stop(kill=True)
+        stream.send(events(count // 2, seed=1))
+        end = time.monotonic() + 180
+        while stream.committed(options) < count:
+            workers.tend()
+            assert time.monotonic() < end, f"{stream.committed(options)} of {count} committed\n{workers.logs()}"
+            time.sleep(0.2)
+        assert workers.stop() == [0, 0], workers.logs()
+    victim.start()
+    victim.wait()
+    work(stream, quiet, count, seconds=120)
+    scored = stream.scored(options)
+    assert len(scored) == count
+    assert scored == stream.scored(quiet)
+
+
+def test_a_paused_worker_that_lost_its_partitions_writes_nothing(stream: Stream, tmp_path: Path) -> None:
+    """A zombie: stopped while it works, replaced by another, and woken up again."""
+    stream.send(events(2000))
+    quiet, options = stream.options("quiet"), stream.options("zombie", max_batch=50, snapshot_every=200)
+    with pair(options, tmp_path) as workers:
+        stream.wait_committed(options, 400, seconds=60)
+        zombie = workers.processes[0]
+        zombie.send_signal(signal.SIGSTOP)
+        stream.send(events(1000, seed=1))
+        stream.wait_committed(options, 3000, seconds=120)  # the other one has taken over
+        zombie.send_signal(signal.SIGCONT)
+        time.sleep(2 * QUICK["session_timeout_ms"] / 1000)
+        stream.send(events(1000, seed=2))
+        stream.wait_committed(options, 4000, seconds=120)
+        assert workers.stop() == [0, 0], workers.logs()
+    work(stream, quiet, 4000)
+    assert stream.scored(options) == stream.scored(quiet)
