@@ -5,7 +5,7 @@ import numpy as np
 from svead_stream import ConformalFilter, StreamingSVEAD
 
 rng = np.random.default_rng(3)
-calm, wild = rng.normal(0, 1, (20_000, 4)), rng.standard_t(3, (20_000, 4)) * 20 + 100
+calm, wild = rng.normal(0, 1, (80_000, 4)), rng.standard_t(3, (80_000, 4)) * 20 + 100
 
 for rate in (0.001, 0.01, 0.05):
     model = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=rate)
