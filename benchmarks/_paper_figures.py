@@ -14,7 +14,7 @@ mpl.use("Agg")  # files only, before pyplot looks for a screen
 from matplotlib import pyplot as plt
 
 OURS, THEIRS, GREY = "#c0392b", "#2c6fad", "#8a8f98"
-COLOURS = {"SVEAD": OURS, "iNNE": THEIRS, "IDK": "#2e8b57", "iForest": "#b8860b", "SVEAD, all cores": "#e59a92"}
+COLOURS = {"SVEAD": OURS, "iNNE": THEIRS, "IDK": "#2e8b57", "iForest": "#b8860b"}
 STYLE: Any = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -136,7 +136,7 @@ def run_times(panels: Sequence[tuple[str, Mapping[str, tuple[Sequence[int], Sequ
         for axis, (label, curves) in zip(axes[0], panels, strict=True):
             for name, (x, seconds) in curves.items():
                 axis.loglog(x, seconds, "o-", ms=4, color=COLOURS.get(name, GREY), label=name)
-            axis.set(xlabel=label, ylabel="seconds")
+            axis.set(xlabel=label, ylabel="CPU seconds")
             axis.grid(color="#eceef0")
         axes[0][0].legend()
         figure.tight_layout()

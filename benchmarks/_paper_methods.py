@@ -28,7 +28,7 @@ from svead_stream.batch import SCALINGS, spreads
 SIZES = [2**k for k in range(1, 9)]  # anchors, or points of a sample
 T = 100
 METRICS = ("roc", "pr")
-NEAR = 0.03  # settings this close to the best with the first seed are run with the others
+NEAR = 0.05  # settings this close to the best with the first seed are run with the others
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,12 @@ class Found:
     std: dict[str, float]
     seeds: int
     cut: bool  # the time limit left settings or seeds out
-    first: list[tuple[Row, Row]]  # every setting that was run, with its result for the first seed
 
 
-def search(method: Method, data: Dataset, seeds: int, limit: float, store: Store) -> Found:
+def search(method: Method, data: Dataset, seeds: int, limit: float, store: Store, near: float = NEAR) -> Found:
     """Search the grid of a method as the paper does, choosing by labels, for either metric on its own.
 
-    All settings run with the first seed; those within `NEAR` of the best in either metric run with the other seeds
+    All settings run with the first seed; those within `near` of the best in either metric run with the other seeds
     too, and the best mean over seeds is taken. After `limit` seconds on this data set no further fit is started.
     """
     results: dict[int, list[Row]] = {}
@@ -157,18 +156,18 @@ def search(method: Method, data: Dataset, seeds: int, limit: float, store: Store
     for i, p in enumerate(method.grid):
         if p.get("scaling", "none") in differ:
             measure(i, 0)
-    near, rounds = list(results), 1
+    contenders, rounds = list(results), 1
     if method.random and not cut:
         tops = {metric: max(rows[0][metric] for rows in results.values()) for metric in METRICS}
-        near = [i for i, rows in results.items() if any(rows[0][k] > top - NEAR for k, top in tops.items())]
+        contenders = [i for i, rows in results.items() if any(rows[0][k] > top - near for k, top in tops.items())]
         for seed in range(1, seeds):
-            for i in near:
+            for i in contenders:
                 measure(i, seed)
-        rounds = min(len(results[i]) for i in near)  # only whole rounds count: every setting has the same seeds
-    found = Found({}, {}, {}, rounds, cut, [(method.grid[i], rows[0]) for i, rows in results.items()])
+        rounds = min(len(results[i]) for i in contenders)  # only whole rounds count: every setting has the same seeds
+    found = Found({}, {}, {}, rounds, cut)
     for metric in METRICS:
-        runs = {i: [row[metric] for row in results[i][:rounds]] for i in near}
-        chosen = max(near, key=lambda i: np.mean(runs[i]))
+        runs = {i: [row[metric] for row in results[i][:rounds]] for i in contenders}
+        chosen = max(contenders, key=lambda i: np.mean(runs[i]))
         found.best[metric] = method.grid[chosen]
         found.mean[metric], found.std[metric] = float(np.mean(runs[chosen])), float(np.std(runs[chosen]))
     mark = " (time limit)" if cut else ""

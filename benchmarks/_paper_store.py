@@ -24,6 +24,10 @@ Figures = dict[str, dict[str, dict[str, float]]]  # metric, data set, method
 _OTHER_NAMES = {"cardiotocography": "cardio2"}  # the data set's own name against the paper's
 
 
+class Unusable(ValueError):
+    """A file or folder that is not what the benchmark needs."""
+
+
 @dataclass(frozen=True)
 class Dataset:
     """A labelled data set, shuffled and cut to the cap; `total` is its size before that."""
@@ -68,14 +72,14 @@ def load_all(folder: Path, cap: int, known: Iterable[str]) -> list[Dataset]:
         else:
             print(f"{path.name}: left out, all labels are {y[0]} after the cap", file=sys.stderr)
     if not found:
-        raise ValueError(f"no usable .npz files in {folder}; each data set is one, with the keys X and y")
+        raise Unusable(f"no usable .npz files in {folder}; each data set is one, with the keys X and y")
     return sorted(found, key=lambda dataset: (dataset.X.size, dataset.name))
 
 
 def _read(path: Path) -> tuple[NDArray[Any], Labels]:
     with np.load(path, allow_pickle=False) as data:
         if "X" not in data or "y" not in data:
-            raise ValueError(f"{path} has the keys {sorted(data)}; X (points) and y (0/1 labels) are needed")
+            raise Unusable(f"{path} has the keys {sorted(data)}; X (points) and y (0/1 labels) are needed")
         return data["X"], data["y"].astype(np.int64).ravel()
 
 
@@ -84,7 +88,7 @@ def load_figures(path: Path) -> Figures:
     figures: Figures = json.loads(path.read_text())
     missing = {"auc_roc", "auc_roc_std", "auc_pr", "auc_pr_std"} - figures.keys()
     if missing:
-        raise ValueError(f"{path} has no {', '.join(sorted(missing))}; it must hold the paper's four tables")
+        raise Unusable(f"{path} has no {', '.join(sorted(missing))}; it must hold the paper's four tables")
     return {metric: {k: v for k, v in table.items() if k != "Average"} for metric, table in figures.items()}
 
 

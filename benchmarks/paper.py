@@ -21,7 +21,7 @@ except ImportError:
 
 from _paper_methods import BY_NAME
 from _paper_ranks import ranks
-from _paper_store import Store, load_all, load_figures, say
+from _paper_store import Store, Unusable, load_all, load_figures, say
 from _paper_studies import ablation, contamination, kinds, run_time, sensitivity
 from _paper_tables import tables
 
@@ -59,16 +59,25 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen experiments; returns the exit code."""
-    o = _options(arguments)
+    options = _options(arguments)
+    try:
+        _run(options)
+    except Unusable as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        say("\nstopped; what was finished is kept, and the same command goes on from here")
+        return 130
+    say(f"tables and pictures are in {options.results}")
+    return 0
+
+
+def _run(o: argparse.Namespace) -> None:
     store = Store(o.results / "results.jsonl")
     for method in o.again:
         store.forget(method)
-    try:
-        paper = load_figures(o.paper) if o.paper.exists() else {}
-        datasets = load_all(o.data, o.cap, paper.get("auc_roc", {})) if WITH_DATA & set(o.only) else []
-    except ValueError as error:
-        say(str(error))
-        return 1
+    paper = load_figures(o.paper) if o.paper.exists() else {}
+    datasets = load_all(o.data, o.cap, paper.get("auc_roc", {})) if WITH_DATA & set(o.only) else []
     experiments: dict[str, Callable[[], str]] = {
         "tables": lambda: tables(datasets, paper, o.methods, o.seeds, o.limit, store, o.results),
         "ranks": lambda: ranks(datasets, paper, o.methods, o.seeds, o.limit, store, o.results),
@@ -78,18 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "contamination": lambda: contamination(datasets, o.seeds, store, o.results, runs=2 * o.seeds),
         "runtime": lambda: run_time(o.limit, store, o.results, o.largest),
     }
-    try:
-        for name in EXPERIMENTS:
-            if name in o.only:
-                say(f"{name} ...")
-                text = experiments[name]()
-                (o.results / f"{name}.md").write_text(text)
-                print(text, flush=True)
-    except KeyboardInterrupt:
-        say("\nstopped; what was finished is kept, and the same command goes on from here")
-        return 130
-    say(f"tables and pictures are in {o.results}")
-    return 0
+    for name in EXPERIMENTS:
+        if name in o.only:
+            say(f"{name} ...")
+            text = experiments[name]()
+            (o.results / f"{name}.md").write_text(text)
+            print(text, flush=True)
 
 
 if __name__ == "__main__":
