@@ -1,0 +1,144 @@
+"""``svead-stream spark``: fit and score data sets on a cluster without writing code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import svead_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from svead_stream import SVEAD
+
+
+@click.group()
+def spark() -> None:
+    """Score data sets on a Spark cluster."""
+
+
+@spark.command()
+@click.argument("paths", nargs=-1)
+@click.option("--table", "table_name", metavar="NAME", help="Read this table instead of files.")
+@click.option("--format", "input_format", type=click.Choice(["parquet", "csv", "json", "orc"]), help="Of the input.")
+@click.option("-o", "--output", metavar="PATH", help="Folder for the rows with their scores.")
+@click.option("--output-table", metavar="NAME", help="Write a table instead.")
+@click.option(
+    "--output-format", type=click.Choice(["parquet", "csv", "json", "orc"]), default="parquet", show_default=True
+)
+@click.option("--overwrite", is_flag=True, help="Replace what is in the output.")
+@click.option("-c", "--columns", multiple=True, metavar="NAMES", help="Columns to use [default: all numbers].")
+@click.option("-x", "--ignore", multiple=True, metavar="NAMES", help="Columns to leave out.")
+@click.option("--load", "load_path", metavar="PATH", help="Score with this model instead of fitting one.")
+@click.option("--save", "save_path", metavar="PATH", help="Where to save the model, e.g. s3a://... or a file.")
+@click.option("--score-column", default="score", show_default=True, help="Name of the column of scores.")
+@click.option("--partitions", "n_partitions", type=int, default=100, show_default=True, help="Partitions.")
+@click.option("--anchors", "n_anchors", type=int, default=16, show_default=True, help="Anchors of each.")
+@click.option(
+    "--scaling", type=click.Choice(["none", "std", "iqr", "range"]), default="none", show_default=True,
+    help="How features are made comparable.",
+)  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Makes scores reproducible.")
+@click.option("--master", metavar="URL", help="Of the cluster [default: as spark-submit says, else this machine].")
+def score(paths: tuple[str, ...], table_name: str | None, **options: Any) -> None:
+    """Fit a model to PATHS or to a table, and write every row with its score.
+
+    \b
+    Examples:
+      svead-stream spark score readings.parquet -o scored --save model.svead
+      svead-stream spark score --table lake.readings --output-table lake.scored -x id,day
+      svead-stream spark score s3a://lake/today -o s3a://lake/scored --load s3a://lake/model.svead
+    """
+    _check(paths, table_name, options)
+    from pyspark.errors import PySparkException
+
+    from svead_spark import storage
+
+    session = _session(options["master"])
+    try:
+        data = (
+            storage.read(session, paths, options["input_format"]) if paths else storage.table(session, table_name or "")
+        )
+        try:
+            _run(session, data, options)
+        except PySparkException as error:
+            raise storage.explain(error) from error
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        session.stop()
+
+
+def _check(paths: tuple[str, ...], table_name: str | None, options: dict[str, Any]) -> None:
+    if bool(paths) == bool(table_name):
+        raise click.UsageError("name the input: either paths, or --table")
+    if options["output"] and options["output_table"]:
+        raise click.UsageError("--output and --output-table are two places: choose one")
+    if not (options["output"] or options["output_table"] or options["save_path"]):
+        raise click.UsageError("nothing would be kept: give --output, --output-table or --save")
+    if options["load_path"]:
+        fixed = [name for name in ("columns", "ignore", "save_path") if options[name]]
+        if fixed:
+            raise click.UsageError(
+                f"--{fixed[0].removesuffix('_path')} does not go with --load: the model is fitted already"
+            )
+
+
+def _session(master: str | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    # Executors of this machine shall find what the driver found; a cluster's python is spark-submit's business.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("svead-stream")
+    return (builder.master(master) if master else builder).getOrCreate()
+
+
+def _run(session: SparkSession, data: DataFrame, options: dict[str, Any]) -> None:
+    from svead_spark import storage
+
+    path = options["load_path"]
+    model = storage.read_model(session, path) if path else _fitted(data, options)
+    if options["save_path"]:
+        storage.write_model(session, model, options["save_path"])
+        click.echo(f"model saved to {options['save_path']}", err=True)
+    if not (options["output"] or options["output_table"]):
+        return
+    scored = svead_spark.score(data, model, options["score_column"])
+    writer = scored.write.format(options["output_format"]).mode(
+        "overwrite" if options["overwrite"] else "errorifexists"
+    )
+    if options["output_format"] == "csv":
+        writer = writer.option("header", True)
+    if options["output_table"]:
+        writer.saveAsTable(options["output_table"])
+    else:
+        writer.save(options["output"])
+    click.echo(f"scored rows written to {options['output_table'] or options['output']}", err=True)
+
+
+def _fitted(data: DataFrame, options: dict[str, Any]) -> SVEAD:
+    from svead_spark.columns import is_number
+
+    columns = _names(options["columns"])
+    ignore = set(_names(options["ignore"]))
+    unknown = sorted(ignore - set(data.columns))
+    if unknown:
+        raise ValueError(f"--ignore {unknown[0]}: there is no such column")
+    if not columns:
+        fields = [field for field in data.schema.fields if field.name not in ignore]
+        columns = [field.name for field in fields if is_number(field.dataType)]
+        others = [field.name for field in fields if not is_number(field.dataType)]
+        if others:
+            click.echo(f"not used, as they hold no numbers: {', '.join(others)}", err=True)
+    else:
+        columns = [name for name in columns if name not in ignore]
+    detector = {name: options[name] for name in ("n_partitions", "n_anchors", "scaling", "seed")}
+    return svead_spark.fit(data, columns=columns, **detector)
+
+
+def _names(given: tuple[str, ...]) -> list[str]:
+    return [name.strip() for part in given for name in part.split(",") if name.strip()]

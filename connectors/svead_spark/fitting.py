@@ -1,0 +1,266 @@
+"""Fitting on a cluster, in three passes over the data.
+
+1. Of every column what scaling needs, and which values can be in the sample (`draw` says how and why).
+2. How often each of these occurs, and its row. The driver draws the sample: anchors, and rows to centre the arithmetic.
+3. Count, sum and maximum of distances in every cell, by the kernels that work on one machine.
+
+A task reads batches of Arrow and remembers no row; what it hands on is as long as the model, not as the data. These
+summaries are merged by Spark before the driver sees them, which holds O(t m d) numbers.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from svead_spark.columns import features, infinity_in, matrix, number
+from svead_spark.draw import SLOTS_PER_ROW, Loudest, fingerprints, first_to_ring
+from svead_spark.facts import Facts
+from svead_stream.batch import SVEAD, score_table
+from svead_stream.errors import SveadError
+
+F64 = NDArray[np.float64]
+Batches = Iterator[pa.RecordBatch]
+
+FRAME_ROWS = 1_024  # enough to centre and scale the arithmetic, and for the threshold of `predict`
+IQR_ROWS = 4_096  # the standard error of the iqr of so many normal values is 1.8 %
+_MERGERS = 16  # tasks that merge the summaries of the first pass
+
+_FIRST = "key long, loudness double, facts binary"
+_SECOND = "key long, copies long, row binary"
+_THIRD = "cell int, count double, sum double, max double"
+
+
+class Drawn(NamedTuple):
+    rows: F64  # in random order
+    facts: Facts
+
+
+def fit(
+    df: DataFrame,
+    columns: Sequence[str] | None = None,
+    n_partitions: int = 100,
+    n_anchors: int = 16,
+    scaling: str = "none",
+    contamination: float | str = "auto",
+    seed: int | None = None,
+) -> SVEAD:
+    """Fit SVEAD to a Spark DataFrame where it is.
+
+    The anchors of all partitions together are one uniform sample of the rows without replacement, the same for a seed
+    however the rows are partitioned and ordered. (Of fewer rows than anchors each partition draws its own.)
+
+    Parameters
+    ----------
+    df
+        The data; it is read three times. Null and NaN are missing values.
+    columns
+        The features, which must be numbers or booleans; all columns by default.
+    n_partitions, n_anchors, scaling, contamination
+        As in `svead_stream.SVEAD`. `"std"` and `"range"` are exact, `"iqr"` is that of a sample of at least 4096 rows.
+    seed
+        Makes the model reproducible; drawn by default.
+
+    Returns
+    -------
+    SVEAD
+        The same class as on one machine, without `anomaly_scores_`; the threshold of `predict` is estimated from a
+        sample of at least 1024 rows.
+    """
+    seed = secrets.randbits(31) if seed is None else seed
+    model = SVEAD(n_partitions, n_anchors, scaling, contamination, seed)
+    model._check_parameters()
+    names = features(df, columns)
+    table = df.select([number(name) for name in names])
+    drawn = _draw(table, max(n_partitions * n_anchors, IQR_ROWS if scaling == "iqr" else FRAME_ROWS), seed)
+    scales = drawn.facts.scales(scaling, drawn.rows)
+    if not np.isfinite(scales).all():
+        name = names[int((~np.isfinite(scales)).argmax())]
+        raise ValueError(
+            f"column {name!r} has values too large to compute its {scaling}: use another unit, or scaling='none'"
+        )
+    model.n_features_in_ = len(names)
+    model.feature_names_in_ = np.array(names, dtype=object)
+    anchors = _anchors(drawn.rows, n_partitions, n_anchors, seed)
+    model.set_partitions(anchors, scales, drawn.facts.completed(drawn.rows))
+    model.cells_ = _cells(table, model)
+    model.anomaly_scores_ = model._scores(drawn.rows, score_table(model.cells_), "scores")
+    model._set_offset()
+    del model.anomaly_scores_  # those of the sample: it is not the data that the model was fitted to
+    return model
+
+
+def sample(df: DataFrame, size: int, columns: Sequence[str] | None = None, seed: int = 0) -> pd.DataFrame:
+    """Rows drawn uniformly without replacement, the same for a seed however the data is partitioned.
+
+    Unlike `DataFrame.sample` it gives the exact number of rows (all, if there are fewer), at the price of two passes.
+    `StreamingSVEAD.from_batch` takes it to start from history.
+
+    Parameters
+    ----------
+    df
+        The data.
+    size
+        Number of rows; they are collected.
+    columns
+        Columns of numbers; all by default.
+    seed
+        Another seed gives another sample.
+    """
+    if size < 1:
+        raise ValueError(f"size={size!r}: it must be a whole number of 1 or more")
+    names = features(df, columns)
+    return pd.DataFrame(_draw(df.select([number(name) for name in names]), size, seed).rows, columns=names)
+
+
+def _draw(table: DataFrame, size: int, seed: int) -> Drawn:
+    names = table.columns
+    slots = SLOTS_PER_ROW * size
+    while True:
+        loudest, facts = _first_pass(table, seed, slots)
+        if facts.rows == 0:
+            raise ValueError("the data has no rows: there is nothing to fit to")
+        if facts.infinite.any():
+            raise ValueError(infinity_in(names[int(facts.infinite.argmax())]))
+        keys = loudest.candidates(min(size, facts.rows))
+        if keys is not None:
+            break
+        slots *= 2
+    found = _counted(table, seed, keys)
+    key = found["key"].to_numpy().view(np.uint64)
+    order = np.argsort(key)
+    if not np.array_equal(key[order], keys):
+        raise SveadError(
+            "the rows changed between two passes over the data: write the DataFrame to a table, or persist it, "
+            "and fit to that"
+        )
+    rows = np.frombuffer(b"".join(found["row"].to_pylist()), np.float64).reshape(-1, len(names))
+    which = first_to_ring(keys, found["copies"].to_numpy()[order], min(size, facts.rows))
+    return Drawn(rows[order][which], facts)
+
+
+def _first_pass(table: DataFrame, seed: int, slots: int) -> tuple[Loudest, Facts]:
+    names = table.columns
+
+    def look(batches: Batches) -> Batches:
+        loudest, facts = Loudest(slots), Facts(len(names))
+        for batch in batches:
+            X = matrix(batch.columns, names)
+            loudest.add_rows(fingerprints(X, seed))
+            facts.add(X)
+        if facts.rows:
+            yield _packed(loudest, facts)
+
+    def merge(batches: Batches) -> Batches:
+        loudest, facts = _merged(batches, slots, len(names))
+        if facts.rows or len(loudest.kept()[0]):
+            yield _packed(loudest, facts)
+
+    mergers = min(_MERGERS, table.sparkSession.sparkContext.defaultParallelism)
+    merged = table.mapInArrow(look, _FIRST).repartition(mergers, "key").mapInArrow(merge, _FIRST).toArrow()
+    return _merged(iter(merged.to_batches()), slots, len(names))
+
+
+def _packed(loudest: Loudest, facts: Facts) -> pa.RecordBatch:
+    """One row per value, and one for the facts with the error of the loudness."""
+    keys, loudness = loudest.kept()
+    context = TaskContext.get()
+    place = 0 if context is None else context.partitionId()  # spreads the facts over those who merge
+    columns = {
+        "key": pa.array(np.append(keys.view(np.int64), place)),
+        "loudness": pa.array(np.append(loudness, loudest.error)),
+        "facts": pa.concat_arrays([pa.nulls(len(keys), pa.binary()), pa.array([facts.to_bytes()], pa.binary())]),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _merged(batches: Batches, slots: int, width: int) -> tuple[Loudest, Facts]:
+    loudest, facts = Loudest(slots), Facts(width)
+    for batch in batches:
+        about = batch.column("facts")
+        is_value = np.asarray(about.is_null())
+        numbers = batch.column("loudness").to_numpy()
+        keys = batch.column("key").to_numpy().view(np.uint64)
+        loudest.add(keys[is_value], numbers[is_value], float(numbers[~is_value].sum()))
+        for data in about.drop_null().to_pylist():
+            facts.merge(Facts.from_bytes(data))
+    return loudest, facts
+
+
+def _counted(table: DataFrame, seed: int, keys: NDArray[np.uint64]) -> pa.Table:
+    names = table.columns
+    shared = table.sparkSession.sparkContext.broadcast(keys.tobytes())
+
+    def count(batches: Batches) -> Batches:
+        wanted = np.frombuffer(shared.value, np.uint64)
+        copies, rows = np.zeros(len(wanted), np.int64), {}
+        for batch in batches:
+            X = matrix(batch.columns, names)
+            found = fingerprints(X, seed)
+            at = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+            hit = np.flatnonzero(wanted[at] == found)
+            np.add.at(copies, at[hit], 1)
+            which, first = np.unique(at[hit], return_index=True)
+            for i, row in zip(which.tolist(), hit[first].tolist(), strict=True):
+                if i not in rows:
+                    rows[i] = (X[row] + 0.0).tobytes()
+        met = np.array(sorted(rows), np.int64)
+        yield pa.RecordBatch.from_pydict(
+            {
+                "key": pa.array(wanted[met].view(np.int64)),
+                "copies": pa.array(copies[met]),
+                "row": pa.array([rows[i] for i in met.tolist()], pa.binary()),
+            }
+        )
+
+    counts = table.mapInArrow(count, _SECOND).groupBy("key")
+    result = counts.agg(F.sum("copies").alias("copies"), F.min("row").alias("row")).toArrow()
+    shared.unpersist()
+    return result
+
+
+def _anchors(rows: F64, t: int, m: int, seed: int) -> F64:
+    """The sample cut into partitions, each of which is a uniform sample too; of too few rows each draws its own."""
+    if len(rows) >= t * m:
+        return rows[: t * m].reshape(t, m, -1)
+    rng = np.random.default_rng(seed)
+    return np.array([rows[rng.choice(len(rows), min(m, len(rows)), replace=False)] for _ in range(t)])
+
+
+def _cells(table: DataFrame, model: SVEAD) -> F64:
+    names = table.columns
+    model.cells_, model.offset_ = np.zeros((*model.anchors_.shape[:2], 3)), 0.0  # makes it complete enough to be sent
+    shared = table.sparkSession.sparkContext.broadcast(model.to_bytes())
+    gathered = table.mapInArrow(cells_of_batches(lambda: SVEAD.from_bytes(shared.value), names), _THIRD).groupBy("cell")
+    merged = gathered.agg(F.sum("count").alias("count"), F.sum("sum").alias("sum"), F.max("max").alias("max")).toArrow()
+    shared.unpersist()
+    cells = np.zeros((model.cells_.shape[0] * model.cells_.shape[1], 3))
+    cells[merged["cell"].to_numpy()] = np.stack([merged[name].to_numpy() for name in ("count", "sum", "max")], axis=1)
+    return cells.reshape(model.cells_.shape)
+
+
+def cells_of_batches(load: Callable[[], SVEAD], names: Sequence[str]) -> Callable[[Batches], Batches]:
+    """The third pass over the rows of one task: cells that are not empty, numbered through all partitions."""
+
+    def gather(batches: Batches) -> Batches:
+        from svead_stream.batch import merge_cells
+
+        model = load()
+        cells = np.zeros_like(model.cells_)
+        for batch in batches:
+            merge_cells(cells, model.cells_of(matrix(batch.columns, names)))
+        flat = cells.reshape(-1, 3)
+        used = np.flatnonzero(flat[:, 0])
+        columns = [pa.array(used.astype(np.int32)), *(pa.array(flat[used, i]) for i in range(3))]
+        yield pa.RecordBatch.from_arrays(columns, names=["cell", "count", "sum", "max"])
+
+    return gather
