@@ -6,6 +6,7 @@ skipped with the reason, except in CI (``CI`` is set), where that is a failure.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -14,16 +15,22 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # the helpers beside this file
+HERE = Path(__file__).parent
+SHADOW = HERE.parent.parent / "benchmarks"  # a benchmark there is called kafka.py, like the client
 
 with warnings.catch_warnings():
     # The client loads its protocol files in a way that Python 3.11 calls outdated.
     warnings.simplefilter("ignore", DeprecationWarning)
+    found_on = list(sys.path)
+    sys.path[:] = [str(HERE), *(place for place in found_on if Path(place) != SHADOW)]
     pytest.importorskip("kafka", reason="needs svead-stream[kafka]")
     import svead_kafka  # noqa: F401
 
-from broker import Cluster, NoBroker
-from streams import Stream
+    sys.path[:] = [str(HERE), *found_on]
+
+from broker import Cluster, NoBroker  # noqa: E402
+from streams import Stream  # noqa: E402
+from svead_kafka import Options, Worker  # noqa: E402
 
 
 def _started(folder: Path, count: int) -> Cluster:
@@ -54,6 +61,21 @@ def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
     started = _started(tmp_path_factory.mktemp("kafka3"), 3)
     yield started
     started.stop()
+
+
+@pytest.fixture(autouse=True)
+def sockets() -> Iterator[None]:
+    """Collect the sockets that the client leaves behind when a broker refuses it; their warnings are not ours."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
+    """Compile the detector once, so that no test waits for that while a clock runs."""
+    Worker(Options(input=["in"], output="out"))._warm_up()
 
 
 @pytest.fixture(scope="session")

@@ -113,7 +113,7 @@ class Stream:
             return -1
         return sum(max(0, offset.offset) for offset in offsets.values())
 
-    def wait_committed(self, options: Options, total: int, seconds: float = 60) -> None:
+    def wait_committed(self, options: Options, total: int, seconds: float = 120) -> None:
         """Until the group has committed so many messages of the input."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -157,7 +157,7 @@ def working(options: Options, **more: Any) -> Iterator[Worker]:
         assert not thread.is_alive(), "the worker did not stop"
 
 
-def work(stream: Stream, options: Options, total: int, seconds: float = 60, **more: Any) -> None:
+def work(stream: Stream, options: Options, total: int, seconds: float = 120, **more: Any) -> None:
     """Run a worker until so many messages of the input are committed."""
     with working(options, **more):
         stream.wait_committed(options, total, seconds)

@@ -176,7 +176,7 @@ def test_a_paused_worker_that_lost_its_partitions_writes_nothing(stream: Stream,
     stream.send(events(2000))
     quiet, options = stream.options("quiet"), stream.options("zombie", max_batch=50, snapshot_every=200)
     with pair(options, tmp_path) as workers:
-        stream.wait_committed(options, 400, seconds=60)
+        stream.wait_committed(options, 400, seconds=120)
         zombie = workers.processes[0]
         zombie.send_signal(signal.SIGSTOP)
         stream.send(events(1000, seed=1))
