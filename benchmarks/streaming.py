@@ -1,0 +1,267 @@
+"""Accuracy on streams: our default against every streaming detector that is installed, stationary and drifting.
+
+    python benchmarks/streaming.py --data DIR [--results results] [--detectors river,svead] [--seeds 1]
+
+DIR holds data sets as ``.npz`` files (keys X and y, 1 marks an anomaly). Every detector scores each point before it
+learns it; AUC and AP are over what follows the first 256 points. Each finished (detector, stream) is a line in a
+file of the results folder, so the run can be stopped at any time and goes on where it was. Progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _peers import DETECTORS, Detector, Setting
+from _streams import DRIFTS, Floats, Stream, streams
+from scipy.stats import rankdata
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+Result = dict[str, Any]
+
+BLOCK = 50  # rows between two looks at the clock
+SPAN = 2_000  # points before and after an abrupt change that recovery compares
+ALERTS = 0.01  # share of points above the fixed threshold before the change
+STEP = 250  # points over which the rate of alerts is counted after it
+
+
+def scaled(X: Floats, how: str) -> Floats:
+    """The stream as the detector's documentation asks for it, scaled over its whole length."""
+    if how == "raw":
+        return X
+    shift, width = (X.min(axis=0), np.ptp(X, axis=0)) if how == "minmax" else (X.mean(axis=0), X.std(axis=0))
+    return (X - shift) / np.where(width > 0, width, 1.0)
+
+
+def recovery(stream: Stream, scores: Floats) -> Result:
+    """AUC before and after an abrupt change, and the points until alerts at a fixed threshold are back to normal."""
+    change = stream.change or 0
+    before = slice(max(stream.warm_up, change - SPAN), change)
+    after = slice(change, min(change + SPAN, len(scores)))
+    if len({*stream.y[before].tolist()}) < 2 or len({*stream.y[after].tolist()}) < 2:
+        return {}
+    threshold = np.quantile(scores[before], 1.0 - ALERTS)
+    alerts = scores[change:] > threshold
+    back = len(alerts)
+    for start in range(0, len(alerts) - STEP + 1, STEP // 5):
+        if alerts[start : start + STEP].mean() <= 2.0 * ALERTS:
+            back = start
+            break
+    return {
+        "auc_before": float(roc_auc_score(stream.y[before], scores[before])),
+        "auc_after": float(roc_auc_score(stream.y[after], scores[after])),
+        "alerts_back_after": back,
+    }
+
+
+def measure(detector: Detector, stream: Stream, limit: float) -> Result:
+    """Feed the stream, stop at the limit of processor time, judge the points that were reached."""
+    X = scaled(stream.X, detector.scaling)
+    step = detector.start(Setting(X.shape[1], stream.seed, X[: stream.warm_up]))
+    scores = np.zeros(len(X))
+    done, began, seconds = 0, time.process_time(), 0.0
+    while done < len(X) and seconds < limit:
+        scores[done : done + BLOCK] = step(X[done : done + BLOCK])
+        done = min(done + BLOCK, len(X))
+        seconds = time.process_time() - began
+    result: Result = {"points": done, "seconds": seconds, "slow": done < len(X)}
+    y, s = stream.y[stream.warm_up : done], np.nan_to_num(scores[stream.warm_up : done], posinf=1e300)
+    if len(y) and 0 < y.mean() < 1:
+        result |= {"auc": float(roc_auc_score(y, s)), "ap": float(average_precision_score(y, s))}
+        if stream.kind == "abrupt" and done == len(X):
+            result |= recovery(stream, scores)
+    return result
+
+
+class Store:
+    """Results on disk, a file of JSON lines per detector; a line that was cut short by an interruption is dropped."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.results: dict[tuple[str, str], Result] = {}
+        for path in sorted(folder.glob("*.jsonl")):
+            for line in path.read_text().splitlines():
+                try:
+                    row = json.loads(line)
+                    self.results[row["detector"], row["stream"]] = row
+                except (ValueError, KeyError):
+                    continue
+
+    def add(self, row: Result) -> None:
+        """Keep a result, in memory and on disk."""
+        self.results[row["detector"], row["stream"]] = row
+        name = "".join(c if c.isalnum() else "-" for c in row["detector"])
+        with (self.folder / f"{name}.jsonl").open("a") as file:
+            file.write("\n" + json.dumps(row))  # the line break first: a line cut short harms itself only
+
+    def forget(self, detector: str) -> None:
+        """Drop what is known of a detector, on disk too, to measure it again."""
+        name = "".join(c if c.isalnum() else "-" for c in detector)
+        (self.folder / f"{name}.jsonl").unlink(missing_ok=True)
+        self.results = {key: row for key, row in self.results.items() if key[0] != detector}
+
+
+def _too_slow(name: str, store: Store) -> bool:
+    """Whether a detector hit the time limit on more than half of the stationary streams."""
+    slow = [r.get("slow", False) for (d, _), r in store.results.items() if d == name and r["kind"] == "stationary"]
+    return sum(slow) > len(slow) / 2
+
+
+def run(detectors: Sequence[Detector], made: Sequence[Stream], store: Store, limit: float) -> dict[str, str]:
+    """Measure what is not in the store yet; returns the detectors that could not be started, and why.
+
+    A detector that is too slow for most stationary streams is not run on the drifting ones: there, what it reaches
+    within the limit ends before anything drifts.
+    """
+    missing: dict[str, str] = {}
+    for stream in sorted(made, key=lambda stream: stream.kind != "stationary"):
+        for detector in detectors:
+            if detector.name in missing or (detector.name, stream.name) in store.results:
+                continue
+            if stream.kind != "stationary" and _too_slow(detector.name, store):
+                continue
+            row: Result = {"detector": detector.name, "stream": stream.name}
+            row |= {"dataset": stream.dataset, "kind": stream.kind, "seed": stream.seed}
+            row["share"] = float(stream.y[stream.warm_up :].mean())
+            try:
+                row |= measure(detector, stream, limit)
+            except ImportError as error:
+                missing[detector.name] = f"not installed: {str(error).splitlines()[0]}"
+                print(f"{detector.name}: {missing[detector.name]}", file=sys.stderr)
+                continue
+            except Exception as error:  # a peer's own failure on one stream must not end the comparison
+                row["error"] = f"{type(error).__name__}: {error}"[:200]
+            store.add(row)
+            shown = f"AUC {row['auc']:.3f}" if "auc" in row else row.get("error", "too slow to be judged")
+            mark = " (time limit)" if row.get("slow") else ""
+            print(f"{detector.name} on {stream.name}: {shown}{mark}", file=sys.stderr)
+    return missing
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def _common(store: Store, names: set[str], drifting: bool) -> tuple[list[str], list[dict[str, Result]]]:
+    """The detectors with results on stationary (or drifting) streams, and the rows of the streams they all did."""
+    by_stream: dict[str, dict[str, Result]] = defaultdict(dict)
+    for (detector, stream), row in store.results.items():
+        if stream in names and (row["kind"] != "stationary") == drifting:
+            by_stream[stream][detector] = row
+    present = sorted({name for rows in by_stream.values() for name in rows})
+    return present, [rows for rows in by_stream.values() if len(rows) == len(present)]
+
+
+def table(store: Store, names: set[str], missing: dict[str, str]) -> str:
+    """One line a detector: mean AUC, AP and rank over the stationary and over the drifting streams, and speed.
+
+    Compared on the streams that all have done. A stream that a detector failed on, or whose judged part it
+    did not reach in time, counts as chance: an AUC of 0.5, the share of anomalies as AP.
+    """
+    cells: dict[str, list[str]] = defaultdict(list)
+    order: dict[str, float] = {}
+    counts = []
+    for drifting in (False, True):
+        present, common = _common(store, names, drifting)
+        counts.append(len(common))
+        auc = np.array([[rows[name].get("auc", 0.5) for name in present] for rows in common])
+        ap = np.array([[rows[name].get("ap", rows[name].get("share", 0.0)) for name in present] for rows in common])
+        ranks = rankdata(-auc, axis=1) if len(common) else auc
+        for k, name in enumerate(present if common else []):
+            cells[name] += [""] * (3 if drifting and not cells[name] else 0)
+            cells[name] += [f"{auc[:, k].mean():.3f}", f"{ap[:, k].mean():.3f}", f"{ranks[:, k].mean():.1f}"]
+            order.setdefault(name, -auc[:, k].mean())
+            for kind in DRIFTS if drifting else ():
+                of_kind = [value for value, rows in zip(auc[:, k], common, strict=True) if rows[name]["kind"] == kind]
+                cells[name].append(f"{_mean(of_kind):.3f}")
+    heads = ["AUC", "AP", "rank", "drift AUC", "drift AP", "drift rank", *DRIFTS, "events/s", "slow", "failed"]
+    lines = [f"{counts[0]} stationary and {counts[1]} drifting streams. Slow: streams stopped at the time limit.", ""]
+    lines += ["| detector | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    for name in sorted(order, key=lambda name: order[name]):
+        rows = [row for (detector, stream), row in store.results.items() if detector == name and stream in names]
+        speed = sum(row.get("points", 0) for row in rows) / max(sum(row.get("seconds", 0.0) for row in rows), 1e-9)
+        cells[name] += ["too slow", *[""] * 7] if len(cells[name]) == 3 and counts[1] else []
+        cells[name] += [""] * (len(heads) - 3 - len(cells[name]))
+        cells[name] += [f"{speed:,.0f}", str(sum(row.get("slow", False) for row in rows))]
+        cells[name].append(str(sum("auc" not in row for row in rows)))
+        lines.append(f"| {name} | " + " | ".join(cells[name]) + " |")
+    lines += [f"| {name} | {why} |" + " |" * (len(heads) - 1) for name, why in missing.items()]
+    return "\n".join(lines)
+
+
+def recovery_table(store: Store, detectors: Sequence[Detector], names: set[str]) -> str:
+    """What an abrupt change does: AUC before and after it, and how soon a fixed threshold holds again."""
+    lines = [
+        "| detector | AUC before | AUC after | alerts back after (median) | back within 1,000 |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for detector in detectors:
+        rows = [r for (d, s), r in store.results.items() if d == detector.name and s in names and "auc_after" in r]
+        if rows:
+            back = np.array([row["alerts_back_after"] for row in rows])
+            before, after = _mean([row["auc_before"] for row in rows]), _mean([row["auc_after"] for row in rows])
+            within = f"{(back <= 1_000).sum()} of {len(back)}"
+            lines.append(f"| {detector.name} | {before:.3f} | {after:.3f} | {np.median(back):.0f} | {within} |")
+    return "\n".join(lines)
+
+
+def write_details(store: Store, names: set[str], path: Path) -> None:
+    """Every measurement as a line of a CSV file."""
+    fields = ["detector", "stream", "dataset", "kind", "seed", "share", "points", "seconds", "slow", "auc", "ap"]
+    fields += ["auc_before", "auc_after", "alerts_back_after", "error"]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(row for (_, stream), row in sorted(store.results.items()) if stream in names)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder of .npz data sets (X, y)")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder for results (default: results)")
+    parser.add_argument(
+        "--detectors", default="", help="only those whose name contains one of these, separated by commas"
+    )
+    parser.add_argument("--again", default="", help="forget what is known of these detectors (parts of names)")
+    parser.add_argument("--seeds", type=int, default=1, help="shuffles of every data set (default: 1)")
+    parser.add_argument("--cap", type=int, default=5_000, help="points of a stationary stream at most")
+    parser.add_argument("--drift-cap", type=int, default=4_600, help="points of a drifting stream at most")
+    parser.add_argument(
+        "--limit", type=float, default=60.0, help="seconds of processor time for a detector and a stream (default: 60)"
+    )
+    parser.add_argument("--table-only", action="store_true", help="print the tables of what is known, run nothing")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")  # the peers' own, about their internals
+    wanted = [part for part in options.detectors.split(",") if part]
+    detectors = [d for d in DETECTORS if not wanted or any(part in d.name for part in wanted)]
+    store = Store(options.results / "streaming")
+    for part in filter(None, options.again.split(",")):
+        for detector in DETECTORS:
+            if part in detector.name:
+                store.forget(detector.name)
+    names: set[str] = set()
+    missing: dict[str, str] = {}
+    for seed in range(options.seeds):
+        made = list(streams(options.data, seed, options.cap, options.drift_cap))
+        names |= {stream.name for stream in made}
+        if not options.table_only:
+            missing |= run(detectors, made, store, options.limit)
+    write_details(store, names, options.results / "streaming.csv")
+    print(table(store, names, missing))
+    print("\nAfter an abrupt change (AUC over 2,000 points, alerts at the 99 % quantile of the scores before it):\n")
+    print(recovery_table(store, detectors, names))
+
+
+if __name__ == "__main__":
+    main()
