@@ -252,13 +252,13 @@ class ConformalFilter(base.AnomalyFilter):
                 continue
             known, at = len(ordered), bisect_left(ordered, score)
             p_values.append((known - at + 1) / (known + 1))
-            if known >= capacity:
-                while len(recent) >= capacity:
-                    del ordered[bisect_left(ordered, recent.popleft())]
-                    self._n_withheld -= withheld.popleft()
-                at = bisect_left(ordered, score)
-            elif score == 0.0 and not known:
+            if score == 0.0 and not known:
                 continue
+            while len(recent) >= capacity:
+                leaves = bisect_left(ordered, recent.popleft())
+                del ordered[leaves]
+                at -= leaves < at
+                self._n_withheld -= withheld.popleft()
             ordered.insert(at, score)
             recent.append(score)
             withheld.append(False)

@@ -115,7 +115,7 @@ class Run:
         if self.writer is None:
             path = self.options["output"]
             chosen = output_format(path, self.options["output_format"], format)
-            delimiter = self.options["delimiter"] or ("\t" if path.endswith(".tsv") else ",")
+            delimiter = "\t" if ".tsv" in path else "," if ".csv" in path else source.delimiter
             self.writer = Writer(path, chosen, delimiter, self.options["prefix"])
         if format == "csv" and self.writer.format != "csv":
             batch = with_numbers(batch, scored.features)  # a CSV stays as it was written; elsewhere numbers are numbers

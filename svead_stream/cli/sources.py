@@ -53,6 +53,7 @@ class Source:
         self.name = "stdin" if path == "-" else path
         self.n_read = 0  # bytes of the file itself, compressed or not: for the progress bar
         self.size: int | None = None
+        self.delimiter = ","  # of a CSV, as soon as its header is read
         if path == "-":
             self._raw: IO[bytes] = sys.stdin.buffer
         else:
@@ -202,9 +203,17 @@ class GrowingSource(Source):
 
 
 def check_paths(inputs: tuple[str, ...], outputs: list[str | None]) -> None:
-    """Refuse to write over an input: it would be destroyed before it was read."""
+    """Refuse to write over an input, which would be destroyed before it was read, or where nothing can be written.
+
+    Better now than after an hour of scoring.
+    """
     for output in outputs:
-        if output is None or output == "-" or not Path(output).exists():
+        if output is None or output == "-":
+            continue
+        folder = Path(output).absolute().parent
+        if not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise click.UsageError(f"cannot write {output}: {folder} is not a folder one can write to")
+        if not Path(output).exists():
             continue
         for path in inputs:
             if path != "-" and Path(path).exists() and Path(output).samefile(path):

@@ -78,6 +78,7 @@ def _read_csv(source: Source, options: CsvOptions, end: Callable[[], bool] | Non
     if not start:
         raise DataError(f"{source.name} is empty: there is not even a header")
     names, delimiter = csv_header(source.name, start, options)
+    source.delimiter = delimiter
     header = options.header
     for block in source.blocks(quoted=True, end=end):
         yield _parse_csv(source.name, block, names, delimiter, skip=header)

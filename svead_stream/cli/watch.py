@@ -28,7 +28,9 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
     start by the same model. Ctrl-C ends it, and saves the model if --save was given.
     """
     from svead_stream.cli.run import Run
+    from svead_stream.cli.sources import check_paths
 
+    check_paths((options["file"],), [options["rejects_path"], options["save_path"]])
     options |= {"learn": True, "files": (options["file"],)}
     run = Run(make_model(ctx, options["load_path"]), options)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager's way to say Ctrl-C

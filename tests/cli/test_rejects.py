@@ -122,6 +122,14 @@ def test_an_input_is_never_written_over(run: Any, tmp_path: Path) -> None:
     assert path.read_text() == "a,b\n" + GOOD
 
 
+@pytest.mark.parametrize("option", ["-o", "--report", "--rejects", "--save"])
+def test_a_place_that_cannot_be_written_is_found_out_before_the_work(run: Any, tmp_path: Path, option: str) -> None:
+    result = run("score", "-", option, tmp_path / "nowhere" / "x", stdin=b"a\n1\n")
+    assert result.code == 2
+    assert result.out == b""
+    assert "is not a folder one can write to" in result.err
+
+
 def test_a_model_file_that_is_none_is_a_sentence(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     path.write_bytes(b"this was never a model, only some bytes")

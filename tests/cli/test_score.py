@@ -288,3 +288,36 @@ def test_a_column_of_ours_that_is_taken_needs_a_prefix(run: Any, name: str) -> N
     assert result.code == 2
     assert "give a --prefix" in result.err
     assert f"{name},b,svead_score,svead_p_value" in run("score", "-", "--prefix", "svead_", stdin=data).lines[0]
+
+
+def test_a_csv_keeps_its_separator_line_ends_apart(run: Any) -> None:
+    result = run("score", "-", stdin=b'a;"b c"\r\n1;2\r\n3;4')
+    assert result.lines == ["a;b c;score;p_value;alert;top_features", "1;2;0;1;false;", "3;4;0;1;false;"]
+
+
+def test_a_csv_without_a_header_gets_names(run: Any) -> None:
+    result = run("score", "-", "--no-header", stdin=b"1\t2\n3\t4\n")
+    assert result.lines[0].startswith("column1\tcolumn2\tscore")
+    assert len(result.lines) == 3
+
+
+def test_cells_are_quoted_where_they_must_be(run: Any) -> None:
+    result = run("score", "-", stdin=b'a,name\n1,"x, ""y"""\n2,z\n')
+    assert parsed(result.out)[0]["name"] == 'x, "y"'
+
+
+def test_files_with_other_columns_go_together_as_json_lines_only(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "2.csv").write_text("b,a\n2,1\n")
+    (tmp_path / "3.csv").write_text("a,c\n1,3\n")
+    paths = [tmp_path / f"{i}.csv" for i in (1, 2, 3)]
+    assert run("score", *paths[:2]).lines[1:] == ["1,2,0,1,false,", "1,2,0,1,false,"]
+    result = run("score", *paths)
+    assert result.code == 1
+    assert "column 'c' appears only after the first rows" in result.err
+    result = run("score", *paths, "--output-format", "jsonl")
+    assert [set(json.loads(line)) - {"score", "p_value", "alert"} for line in result.lines] == [
+        {"a", "b"},
+        {"a", "b"},
+        {"a", "c"},
+    ]
