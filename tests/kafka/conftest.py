@@ -29,7 +29,7 @@ with warnings.catch_warnings():
     sys.path[:] = [str(HERE), *found_on]
 
 from broker import Cluster, NoBroker  # noqa: E402
-from streams import Stream  # noqa: E402
+from streams import OPEN, Stream  # noqa: E402
 from svead_kafka import Options, Worker  # noqa: E402
 
 
@@ -67,6 +67,8 @@ def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
 def sockets() -> Iterator[None]:
     """Collect the sockets that the client leaves behind when a broker refuses it; their warnings are not ours."""
     yield
+    while OPEN:
+        OPEN.pop().close()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

@@ -23,6 +23,8 @@ from svead_kafka import Options, Worker
 # A dead worker is noticed in seconds, and what it left open ends soon.
 QUICK = {"session_timeout_ms": 3000, "heartbeat_interval_ms": 500, "transaction_timeout_ms": 5000}
 
+OPEN: list[Any] = []  # admin clients to be closed after the test
+
 
 class Stream:
     """Fresh topics: input, output, dead letters and state.
@@ -107,6 +109,7 @@ class Stream:
         """The sum of the group's committed offsets."""
         if self._admin is None:
             self._admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+            OPEN.append(self._admin)
         try:
             offsets = self._admin.list_group_offsets(options.group)[options.group]
         except KafkaError:  # no coordinator yet, or a broker that a test has just stopped

@@ -1,0 +1,96 @@
+"""The commands as a user types them: send, the worker, tail; and the files of the example."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from streams import Stream, client_file, command, spawn
+from svead_kafka.metrics import Metrics
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "kafka"
+SECRET = "correct-horse-battery"
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "svead_kafka", *words], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_the_walk_through_of_the_example_works(stream: Stream, tmp_path: Path) -> None:
+    made = subprocess.run([sys.executable, EXAMPLE / "make_events.py", "3000"], capture_output=True, check=True)
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(made.stdout)
+    bootstrap = ["--bootstrap", stream.bootstrap]
+    sent = run("send", str(file), "--topic", stream.input, "--key", "machine", *bootstrap)
+    assert (sent.returncode, sent.stderr.splitlines()[-1]) == (0, f"sent 3000 events to {stream.input}")
+
+    options = stream.options()
+    secret = client_file(tmp_path)
+    secret.write_text(secret.read_text() + f"sasl.password={SECRET}\n")
+    log = tmp_path / "log"
+    process = spawn(command(options, "--ignore", "machine,step", "--client-config", str(secret)), log)
+    try:
+        stream.wait_committed(options, 3000)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0, log.read_text()
+    finally:
+        process.kill()
+    said = log.read_text()
+    for part in (f"reading {stream.input} (4 partitions)", f"writing scored events to {options.output}",
+                 "features: all numbers and booleans, not machine, step", f"restored from {options.state}",
+                 "stopped; everything scored is committed"):  # fmt: skip
+        assert part in said
+    assert SECRET not in said
+
+    broken = [line for line in made.stdout.splitlines() if not line.endswith(b"}")]
+    assert sorted(one.value for one in stream.read(options.dead_letters or "")) == sorted(broken)
+    scored = list(stream.scored(options).values())
+    assert len(scored) == 3000 - len(broken)
+    alerts = [value for value in scored if value["alert"]]
+    assert "heat.motor" in {one["feature"] for value in alerts for one in value["top_features"]}
+
+    shown = run(
+        "tail", "--topic", options.output, "--alerts", "--from-beginning", "--count", str(len(alerts)), *bootstrap
+    )
+    lines = shown.stdout.splitlines()
+    assert shown.returncode == 0
+    assert len(lines) == len(alerts)
+    assert all("ALERT" in line for line in lines)
+
+
+def test_a_csv_becomes_json_events_with_numbers(stream: Stream, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("id,temp,on,note,empty\n7,1.5,true,hot,\n8,-2,false,,\n")
+    assert (
+        run("send", str(file), "--topic", stream.input, "--bootstrap", stream.bootstrap, "--rate", "100").returncode
+        == 0
+    )
+    values = [orjson.loads(record.value) for record in stream.read(stream.input)]
+    assert sorted(values, key=lambda value: value["id"]) == [
+        {"id": 7, "temp": 1.5, "on": True, "note": "hot", "empty": None},
+        {"id": 8, "temp": -2, "on": False, "note": None, "empty": None},
+    ]
+
+
+def test_a_mistake_is_told_in_one_line() -> None:
+    answer = run("--output", "out")
+    assert answer.returncode == 1
+    assert answer.stderr.strip() == "svead-stream: the worker needs an input topic: --input EVENTS --output SCORED"
+
+
+def test_the_dashboard_asks_for_metrics_that_exist() -> None:
+    dashboard = json.loads((EXAMPLE / "grafana" / "dashboard.json").read_text())
+    asked = {name for panel in dashboard["panels"] for target in panel["targets"]
+             for name in re.findall(r"svead_[a-z_]+", target["expr"])}  # fmt: skip
+    known = {metric.name for metric in Metrics().registry.collect()}
+    assert {re.sub(r"_(total|bucket)$", "", name) for name in asked} == known
