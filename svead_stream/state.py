@@ -24,15 +24,16 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
         "cutoff": (np.float64, (1,)),
         "centre": (np.float64, (d,)),
         "rate": (np.float64, (d,)),
+        "warp_rate": (np.float64, (d,)),
         "spread": (np.float64, (4, d)),
         "rows": (np.float64, (window, d)),
         "suspicion": (np.float64, (window,)),
         "anchors": (np.float64, (t, m, d)),
         "weight": (np.float64, (t, d)),
-        "metric": (np.float64, (t, 4)),
+        "metric": (np.float64, (t, 5)),
         "cells": (np.float64, (t, m, 4)),
-        "sample": (np.float32, (blocks, search.BLOCK, dp)),
-        "sample_t": (np.float32, (blocks, d, search.BLOCK)),
+        "sample": (np.float32, (blocks, search.BLOCK, 2 * dp)),
+        "sample_t": (np.float32, (blocks, 2 * d, search.BLOCK)),
         "sample_gaps": (np.int64, (blocks, search.BLOCK)),
         "product": (np.float32, (t, d, mp)),
         "bias": (np.float32, (t, mp)),
@@ -43,8 +44,8 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
         "cell_of": (np.int32, (blocks * search.BLOCK,)),
         "far": (np.float64, (blocks * search.BLOCK,)),
         "ratio": (np.float64, (m,)),
-        "block": (np.float32, (search.BLOCK, dp)),
-        "block_t": (np.float32, (d, search.BLOCK)),
+        "block": (np.float32, (search.BLOCK, 2 * dp)),
+        "block_t": (np.float32, (2 * d, search.BLOCK)),
         "block_gaps": (np.int64, (search.BLOCK,)),
         "source": (np.int64, (search.BLOCK,)),
         "summed": (np.float64, (search.BLOCK,)),
@@ -92,7 +93,7 @@ def _check(a: dict[str, Any], m: int, window: int) -> None:
     }
     for name in ("cutoff", "centre", "suspicion", "anchors"):
         sound[name] = np.isfinite(a[name]).all()
-    for name in ("rate", "spread", "weight", "cells"):
+    for name in ("rate", "warp_rate", "spread", "weight", "cells"):
         sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()
     for name, fine in sound.items():
         if not fine:

@@ -26,6 +26,7 @@ SCALINGS = {
     "std": kernels.STD,
     "iqr": kernels.IQR,
     "range": kernels.RANGE,
+    "log": kernels.LOG,
     "mixed": kernels.MIXED,
 }
 
@@ -54,8 +55,9 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         After so many events half of the sample has been replaced, so that the model follows drift. `None` keeps a uniform
         sample of everything seen.
     scaling
-        How features are made comparable: `"none"`, `"std"`, `"iqr"`, `"range"`, or `"mixed"`, where partitions take these in
-        turn. No scaler is needed in front of the detector.
+        How features are made comparable: `"none"`; division by `"std"`, `"iqr"` or `"range"` of the sample; `"log"`, linear
+        within one interquartile range of the median and logarithmic beyond; or `"mixed"`, where partitions take all of these
+        in turn. No scaler is needed in front of the detector.
     max_features
         Most feature names that the model accepts over its life.
     seed
@@ -138,8 +140,8 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         s = self._state = state
         self._features = features
         self._scored: tuple[bytes, float] | None = None  # the row scored last and its score
-        last = (np.zeros(dp, np.float32), np.zeros(t, np.int32), np.zeros(t))
-        geometry = (s.centre, s.rate, s.metric, s.cells, s.product, s.bias, s.placed, s.scale)
+        last = (np.zeros(2 * dp, np.float32), np.zeros(t, np.int32), np.zeros(t))
+        geometry = (s.centre, s.rate, s.warp_rate, s.metric, s.cells, s.product, s.bias, s.placed, s.scale)
         self._score_arguments = (*geometry, self.scaling == "mixed", *last)
         sample = (s.sample, s.sample_t, s.sample_gaps)
         self._learn_arguments = (self._plan.fade, s.counters, s.rng, s.rows, s.suspicion, s.cells, *sample, *last)
@@ -272,15 +274,15 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         s, present = self._state, np.abs(self._features.row) <= search.LARGEST
         names = [name for name, here in zip(self._features.names, present, strict=True) if here]
         point, found, apart = self._score_arguments[-3:]
-        shares = np.zeros(len(present))
+        d, dp = len(present), s.scale.shape[1]
+        shares = np.zeros(d)
         for k in np.flatnonzero((found >= 0) & (apart > 0)) if present.any() else ():
             value = kernels.score_in_cell(s.cells[k, found[k]], apart[k])
             if self.scaling == "mixed":
                 value = math.log1p(value * s.metric[k, search.INVERSE_UNIT])
-            squares = (
-                s.scale[k, : len(present)]
-                * np.where(present, point[: len(present)] - s.placed[k, found[k], : len(present)], 0.0) ** 2
-            )
+            start = dp if s.metric[k, search.WARPED] else 0
+            gaps = np.where(present, point[start : start + d] - s.placed[k, found[k], :d], 0.0)
+            squares = s.scale[k, :d] * gaps**2
             shares += value * squares / squares.sum()
         total = shares.sum()
         shares = shares[present] / total if total > 0 else np.full(len(names), 1 / max(len(names), 1))

@@ -10,10 +10,11 @@ import math
 
 import numpy as np
 
-BLOCK = 32
+BLOCK = 64
 FIRST_BUILD = 8
 POINTS_PER_ANCHOR = 4
 SCALINGS = ["none", "std", "iqr", "range"]
+MIXED = [*SCALINGS, "log"]
 
 
 class Generator:
@@ -39,21 +40,33 @@ class Generator:
         return items[:wanted]
 
 
-class Partition:
-    """Anchors, weights, and the distances of the points in each cell."""
+def warp(z):
+    """log2(1 + |z|), interpolated linearly between powers of two, with the sign of z."""
+    exponent = np.floor(np.log2(1 + np.abs(z)))
+    low = 2.0**exponent
+    return np.sign(z) * (exponent + (1 + np.abs(z) - low) / low)
 
-    def __init__(self, anchors, weight):
+
+class Partition:
+    """Anchors, weights, and the distances of the points in each cell; a warped one sees other coordinates."""
+
+    def __init__(self, anchors, weight, warped):
         self.anchors = anchors
         self.weight = weight
+        self.warped = warped
         self.cells = [[] for _ in anchors]
 
-    def locate(self, x, known):
+    def locate(self, x, survey):
         """Cell and distance over the features present, rescaled to those used; None if there are none."""
-        used = (self.weight > 0) & known
+        used = (self.weight > 0) & survey.known
         present = used & ~np.isnan(x)
         if not present.any():
             return (None, 0.0) if used.any() else (0, 0.0)
-        gaps = (self.anchors - x)[:, present] * self.weight[present]
+        if self.warped:
+            at = [warp((p - survey.centre) / survey.warp) for p in (self.anchors, x)]
+            gaps = (at[0] - at[1])[:, present]
+        else:
+            gaps = (self.anchors - x)[:, present] * self.weight[present]
         squares = (gaps**2).sum(axis=1) * used.sum() / present.sum()
         j = int(squares.argmin())
         return j, math.sqrt(squares[j])
@@ -90,7 +103,7 @@ class NaiveStream:
             return 0.0
         scores = []
         for p in self.partitions:
-            j, d = p.locate(x, self.known)
+            j, d = p.locate(x, self)
             if j is not None:
                 scores.append((p.score(j, d), p.unit))
         if not scores:
@@ -110,11 +123,12 @@ class NaiveStream:
             p.anchors = np.hstack([p.anchors, np.zeros((len(p.anchors), len(new)))])
         if self.partitions:
             self.known = np.append(self.known, np.zeros(len(new), bool))
+            self.centre, self.warp = np.append(self.centre, np.zeros(len(new))), np.append(self.warp, np.ones(len(new)))
         x = self.row(event, self.names)
         score = self.score(event)
         self.missing += int(np.isnan(x).sum())
         for p in self.partitions:
-            j, d = p.locate(x, self.known)
+            j, d = p.locate(x, self)
             if j is not None and d <= p.limits[j]:
                 p.cells[j].append(d)
         self.seen += 1
@@ -154,7 +168,8 @@ class NaiveStream:
         """Centre and spreads of each feature over the kept sample."""
         kept = np.array([self.rows[i] for i in self.kept])
         d = kept.shape[1]
-        self.known, self.centre, self.spread = np.zeros(d, bool), np.zeros(d), {s: np.zeros(d) for s in SCALINGS}
+        self.known, self.centre, self.warp = np.zeros(d, bool), np.zeros(d), np.ones(d)
+        self.spread = {s: np.zeros(d) for s in SCALINGS}
         for f in range(d):
             column = kept[:, f][~np.isnan(kept[:, f])]
             if len(column):
@@ -165,6 +180,7 @@ class NaiveStream:
                     values.update(std=1.0, range=1.0)
                 for s, value in values.items():
                     self.spread[s][f] = value
+                self.warp[f] = values["iqr"] or values["range"]
 
     def build(self, k):
         kept = self.kept
@@ -174,15 +190,16 @@ class NaiveStream:
         known = np.flatnonzero(self.known)
         least = (len(known) + 1) // 2
         features = self.rng.choose(known, least + int(self.rng.draw() * (len(known) - least + 1)))
-        spread = self.spread[SCALINGS[k % 4] if self.scaling == "mixed" else self.scaling]
+        scaling = MIXED[k % 5] if self.scaling == "mixed" else self.scaling
+        spread = self.spread["none" if scaling == "log" else scaling]
         if not spread[features].any():
             spread = self.spread["std"]
         weight = np.zeros(len(self.known))
         for f in features:
             if spread[f] > 0:
                 weight[f] = 1 / spread[f]
-        p = Partition(anchors, weight)
-        located = [p.locate(self.rows[i], self.known) for i in kept]
+        p = Partition(anchors, weight, scaling == "log")
+        located = [p.locate(self.rows[i], self) for i in kept]
         for j, d in located:
             if j is not None:
                 p.cells[j].append(d)

@@ -119,7 +119,7 @@ def test_hostile_events_cannot_grow_a_model_without_bound():
     assert model.score_one({"a": 0.1, "f": 3.0}) == model.score_one({"a": 0.1})
 
 
-@pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "mixed"])
+@pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "log", "mixed"])
 def test_equal_points_score_0_and_a_different_one_highest(scaling):
     model = StreamingSVEAD(seed=1, scaling=scaling)
     scores = model.score_learn_many(np.full((400, 3), 7.3))
@@ -140,7 +140,7 @@ def test_a_constant_feature_changes_no_ranking_until_it_changes():
     assert model.score_one({0: 0.0, 1: 0.0, 2: 90.0}) > np.quantile(scores[300:], 0.99)
 
 
-@pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "mixed"])
+@pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "log", "mixed"])
 def test_offsets_of_1e12_do_not_change_the_ranking(scaling):
     rng = np.random.default_rng(0)
     X = rng.integers(-1000, 1000, size=(600, 4)) / 8.0  # exact in float64 beside 1e12

@@ -42,7 +42,7 @@ def oracle_of(model):
     )
 
 
-@pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "mixed"])
+@pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "log", "mixed"])
 @pytest.mark.parametrize(("gaps", "late"), [(0.0, False), (0.15, False), (0.05, True)])
 def test_every_score_and_every_cell_equals_the_oracle_after_every_update(scaling, gaps, late):
     model = StreamingSVEAD(**SHAPE, scaling=scaling, seed=7)

@@ -43,12 +43,12 @@ I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 U64 = NDArray[np.uint64]
 
-BLOCK = 32  # points searched together; partitions are refreshed at multiples of it
+BLOCK = 64  # points searched together; partitions are refreshed at multiples of it
 LARGEST = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squared: missing
 SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
 NOTHING = np.float32(-np.inf)
 # positions in a partition's metric
-LENGTH, INVERSE_UNIT, USED, ANCHORS = 0, 1, 2, 3
+LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED = 0, 1, 2, 3, 4
 # positions in a cell
 COUNT, SUM, MAX = 0, 1, 2
 
@@ -86,29 +86,51 @@ def to_frame(row: F64, centre: F64, rate: F64, x: F32, xt: F32) -> tuple[int, in
 
 
 @kernel
+def warp(z: float) -> float:
+    """Linear up to 1, then logarithmic: the binary logarithm of 1 + |z|, interpolated between powers of two."""
+    bits = np.float64(1.0 + abs(z)).view(np.int64) - np.float64(1.0).view(np.int64)
+    return math.copysign(bits * 2.0**-52, z)
+
+
+@kernel
+def to_warped(row: F64, centre: F64, warp_rate: F64, x: F32, xt: F32) -> None:
+    """Put a row into warped units, in which heavy tails are short."""
+    for f in range(centre.shape[0]):
+        z = np.float32(0.0)
+        if is_number(row[f]):
+            z = np.float32(warp((row[f] - centre[f]) * warp_rate[f]))
+        elif warp_rate[f] > 0:
+            z = np.float32(np.nan)
+        x[f] = z
+        xt[f] = z
+
+
+@kernel
 def place(
     k: int,
     anchors: F64,
     weight: F64,
     centre: F64,
     rate: F64,
+    warp_rate: F64,
     metric: F64,
     product: F32,
     bias: F32,
     placed: F32,
     scale: F32,
 ) -> None:
-    """Derive from a partition's anchors and weights what the search and the distance need, in frame units."""
+    """Derive from a partition's anchors and weights what the search and the distance need."""
     d = centre.shape[0]
+    warped = metric[k, WARPED] > 0
     length = 0.0
     for f in range(d):
         if rate[f] > 0:
-            length = max(length, weight[k, f] / rate[f])
+            length = max(length, weight[k, f] if warped else weight[k, f] / rate[f])
     used = 0
     for f in range(d):
         w = np.float32(0.0)
         if rate[f] > 0 and length > 0:
-            w = np.float32((weight[k, f] / rate[f] / length) ** 2)
+            w = np.float32(((weight[k, f] if warped else weight[k, f] / rate[f]) / length) ** 2)
         scale[k, f] = w
         if w > 0:
             used += 1
@@ -118,7 +140,10 @@ def place(
     for j in range(int(metric[k, ANCHORS])):
         b = 0.0
         for f in range(d):
-            z = min(max((anchors[k, j, f] - centre[f]) * rate[f], -SATURATED), SATURATED)
+            if warped:
+                z = warp((anchors[k, j, f] - centre[f]) * warp_rate[f])
+            else:
+                z = min(max((anchors[k, j, f] - centre[f]) * rate[f], -SATURATED), SATURATED)
             placed[k, j, f] = z
             weighted = np.float64(scale[k, f]) * np.float64(placed[k, j, f])
             product[k, f, j] = weighted
@@ -127,7 +152,7 @@ def place(
 
 
 @kernel
-def nearest(k: int, x: F32, product: F32, bias: F32) -> int:
+def nearest(k: int, x: F32, start: int, product: F32, bias: F32) -> int:
     """The nearest anchor of one point without gaps: sixteen anchors at a time in the lanes."""
     d, mp = product.shape[1], product.shape[2]
     best = splat(NOTHING)
@@ -137,7 +162,7 @@ def nearest(k: int, x: F32, product: F32, bias: F32) -> int:
         c1 = load(bias, k * mp + j + LANES)
         p = k * d * mp + j
         for f in range(d):
-            v = splat_at(x, f)
+            v = splat_at(x, start + f)
             c0 = fma(load(product, p), v, c0)
             c1 = fma(load(product, p + LANES), v, c1)
             p += mp
@@ -154,7 +179,7 @@ def nearest(k: int, x: F32, product: F32, bias: F32) -> int:
 
 
 @kernel
-def nearest_of_block(k: int, n: int, xt: F32, m: int, product: F32, bias: F32, found: I32) -> None:
+def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, bias: F32, found: I32) -> None:
     """The nearest anchor of n points without gaps: sixteen points in the lanes, four anchors at a time."""
     d, mp = product.shape[1], product.shape[2]
     for b in range(0, n, 2 * LANES):
@@ -173,7 +198,7 @@ def nearest_of_block(k: int, n: int, xt: F32, m: int, product: F32, bias: F32, f
             c30 = splat_at(bias, o + 3)
             c31 = c30
             p = k * d * mp + j
-            q = b
+            q = start + b
             for _ in range(d):
                 x0 = load(xt, q)
                 x1 = load(xt, q + LANES)
@@ -263,17 +288,18 @@ def locate_block(
     found: I32,
     apart: F64,
 ) -> None:
-    """Cells and distances of n points in partition k."""
-    d, dp = xt.shape[0], x.shape[1]
-    nearest_of_block(k, n, xt, int(metric[k, ANCHORS]), product, bias, found)
+    """Cells and distances of n points in partition k; warped coordinates, if any, stand behind the others."""
+    d, dp, width = product.shape[1], placed.shape[2], x.shape[1]
+    start, start_t = (dp, d * BLOCK) if metric[k, WARPED] > 0 else (0, 0)
+    nearest_of_block(k, n, xt, start_t, int(metric[k, ANCHORS]), product, bias, found)
     for b in range(n):
-        apart[b] = squared_distance(k, found[b], x, b * dp, placed, scale)
+        apart[b] = squared_distance(k, found[b], x, b * width + start, placed, scale)
     length = metric[k, LENGTH]
     for b in range(n):
         apart[b] = length * math.sqrt(apart[b])
     for b in range(n):
         if gaps[b] > 0:
-            found[b], apart[b] = nearest_with_gaps(k, x[b, :d], placed, scale, metric)
+            found[b], apart[b] = nearest_with_gaps(k, x[b, start : start + d], placed, scale, metric)
 
 
 @kernel

@@ -26,6 +26,7 @@ from svead_stream.kernels.search import (
     MAX,
     SUM,
     U64,
+    WARPED,
     is_number,
     learn_in_cell,
     locate_block,
@@ -35,6 +36,7 @@ from svead_stream.kernels.search import (
     score_in_cell,
     squared_distance,
     to_frame,
+    to_warped,
 )
 from svead_stream.kernels.simd import kernel
 
@@ -49,8 +51,8 @@ LARGEST_FACTOR = 1e30  # so many of them stay finite
 # positions in the counters
 SEEN, STORED, BUILT, MISSING = 0, 1, 2, 3
 LIMIT = 3  # in a cell, after COUNT, SUM and MAX
-# rows of the spreads; MIXED takes each in turn
-NONE, STD, IQR, RANGE, MIXED = 0, 1, 2, 3, 4
+# scalings, the first four with a row of spreads; MIXED takes all in turn
+NONE, STD, IQR, RANGE, LOG, MIXED = 0, 1, 2, 3, 4, 5
 
 
 class Plan(NamedTuple):
@@ -69,16 +71,17 @@ class State(NamedTuple):
     cutoff: F64  # (1,) suspicion above which a point of the sample is left out
     centre: F64  # (d,) of the frame
     rate: F64  # (d,) frame units per unit; 0 where nothing is known of the feature
+    warp_rate: F64  # (d,) the same for warped units
     spread: F64  # (4, d) none, std, iqr, range; 0 where nothing is known
     rows: F64  # (window, d) the sample, NaN where missing
     suspicion: F64  # (window,)
     anchors: F64  # (t, m, d)
     weight: F64  # (t, d) 0 where a partition does not use the feature
-    metric: F64  # (t, 4) LENGTH, INVERSE_UNIT, USED, ANCHORS
+    metric: F64  # (t, 5) LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED
     cells: F64  # (t, m, 4) COUNT, SUM, MAX, and LIMIT, the largest distance that is added
 
-    sample: F32  # (blocks, BLOCK, dp) the sample in frame units
-    sample_t: F32  # (blocks, d, BLOCK)
+    sample: F32  # (blocks, BLOCK, 2 * dp) the sample in frame units, then warped
+    sample_t: F32  # (blocks, 2 * d, BLOCK)
     sample_gaps: I64  # (blocks, BLOCK) missing values of each
     product: F32  # (t, d, mp) weighted anchors, for the search
     bias: F32  # (t, mp)
@@ -90,8 +93,8 @@ class State(NamedTuple):
     cell_of: I32  # (blocks * BLOCK,)
     far: F64  # (blocks * BLOCK,)
     ratio: F64  # (m,)
-    block: F32  # (BLOCK, dp) events in frame units
-    block_t: F32  # (d, BLOCK)
+    block: F32  # (BLOCK, 2 * dp) events in frame units, then warped
+    block_t: F32  # (2 * d, BLOCK)
     block_gaps: I64  # (BLOCK,)
     source: I64  # (BLOCK,) their rows
     summed: F64  # (BLOCK,)
@@ -133,6 +136,7 @@ def score_point(
     row: F64,
     centre: F64,
     rate: F64,
+    warp_rate: F64,
     metric: F64,
     cells: F64,
     product: F32,
@@ -145,17 +149,19 @@ def score_point(
     apart: F64,
 ) -> float:
     """Score one row; leaves its frame coordinates in x, its cells in found (-1: none) and its distances in apart."""
-    d = centre.shape[0]
+    d, dp = centre.shape[0], placed.shape[2]
     present, gaps = to_frame(row, centre, rate, x, x)
     if present == 0:
         return 0.0
+    to_warped(row, centre, warp_rate, x[dp:], x[dp:])
     summed, factor, scored = 0.0, 1.0, 0
     for k in range(metric.shape[0]):
+        start = dp if metric[k, WARPED] > 0 else 0
         if gaps == 0:
-            j = nearest(k, x, product, bias)
-            far = metric[k, LENGTH] * math.sqrt(squared_distance(k, j, x, 0, placed, scale))
+            j = nearest(k, x, start, product, bias)
+            far = metric[k, LENGTH] * math.sqrt(squared_distance(k, j, x, start, placed, scale))
         else:
-            j, far = nearest_with_gaps(k, x[:d], placed, scale, metric)
+            j, far = nearest_with_gaps(k, x[start : start + d], placed, scale, metric)
         found[k] = j
         apart[k] = far
         if j >= 0:
@@ -188,6 +194,7 @@ def offer(
 ) -> None:
     """Count an event and let it into the sample with the probability that keeps the sample uniform, or fading."""
     window, d = rows.shape
+    dp = x.shape[0] // 2
     counters[SEEN] += 1
     slot = counters[STORED]
     if slot < window:
@@ -202,7 +209,9 @@ def offer(
     for f in range(d):
         rows[slot, f] = row[f] if is_number(row[f]) else np.nan
         sample[block, b, f] = x[f]
+        sample[block, b, dp + f] = x[dp + f]
         sample_t[block, f, b] = x[f]
+        sample_t[block, d + f, b] = x[dp + f]
 
 
 @kernel
@@ -254,31 +263,43 @@ def until_refresh(n: int, window: int) -> int:
 @kernel
 def survey(state: State) -> None:
     """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
-    stored, d = state.counters[STORED], state.centre.shape[0]
-    values = state.values
-    for f in range(d):
+    values, kept = state.values, state.order
+    n_kept = list_kept(state)
+    for f in range(state.centre.shape[0]):
         n = 0
-        for i in range(stored):
+        low, high = np.inf, -np.inf
+        for i in kept[:n_kept]:
             v = state.rows[i, f]
-            if v == v and state.suspicion[i] <= state.cutoff[0]:
+            if v == v:
                 values[n] = v
                 n += 1
+                low, high = min(low, v), max(high, v)
         state.rate[f] = 0.0
+        state.warp_rate[f] = 0.0
         state.spread[:, f] = 0.0
         if n > 0:
-            low, high = values[0], values[0]
-            for i in range(n):
-                low, high = min(low, values[i]), max(high, values[i])
-            reach = high - low
-            state.centre[f] = quantile(values, n, 0.5)
+            middle = (n - 1) // 2
+            state.centre[f] = quantile(values, n, 0.5, 0, n - 1)
+            between = quantile(values, n, 0.75, middle, n - 1) - quantile(values, n, 0.25, 0, middle)
             state.spread[:, f] = 1.0
-            if reach > SMALLEST_SCALE:
-                state.spread[STD, f] = deviation(values, n, low, reach)
-                state.spread[RANGE, f] = reach
-            between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
+            if high - low > SMALLEST_SCALE:
+                state.spread[STD, f] = deviation(values, n, low, high - low)
+                state.spread[RANGE, f] = high - low
             state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
             state.rate[f] = 1.0 / state.spread[STD, f]
+            state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else state.spread[RANGE, f])
     move_frame(state)
+
+
+@kernel
+def list_kept(state: State) -> int:
+    """Put the points of the sample that are not left out into the order, and answer how many they are."""
+    n = 0
+    for i in range(state.counters[STORED]):
+        if state.suspicion[i] <= state.cutoff[0]:
+            state.order[n] = i
+            n += 1
+    return n
 
 
 @kernel
@@ -287,14 +308,16 @@ def take_cutoff(state: State) -> None:
     stored = state.counters[STORED]
     for i in range(stored):
         state.values[i] = state.suspicion[i]
-    state.cutoff[0] = quantile(state.values, stored, 1.0 - TRIMMED)
+    state.cutoff[0] = quantile(state.values, stored, 1.0 - TRIMMED, 0, stored - 1)
 
 
 @kernel
-def quantile(values: F64, n: int, q: float) -> float:
-    """The quantile of the first n values, interpolated; moves values around (Hoare's selection)."""
+def quantile(values: F64, n: int, q: float, low: int, high: int) -> float:
+    """The quantile of the first n values, interpolated, whose rank is known to lie between low and high.
+
+    Hoare's selection: moves values around so that none before its rank is larger and none after it is smaller.
+    """
     k = int(q * (n - 1))
-    low, high = 0, n - 1
     while low < high:
         pivot = values[(low + high) // 2]
         i, j = low, high
@@ -324,11 +347,12 @@ def quantile(values: F64, n: int, q: float) -> float:
 @kernel
 def deviation(values: F64, n: int, low: float, reach: float) -> float:
     """Standard deviation of the first n values, in units of their range so that nothing overflows."""
-    mean, square = 0.0, 0.0
+    rate, mean, square = 1.0 / reach, 0.0, 0.0
     for i in range(n):
-        mean += (values[i] - low) / reach / n
+        mean += (values[i] - low) * rate
+    mean /= n
     for i in range(n):
-        square += ((values[i] - low) / reach - mean) ** 2
+        square += ((values[i] - low) * rate - mean) ** 2
     return reach * math.sqrt(square / n)
 
 
@@ -337,11 +361,18 @@ def move_frame(state: State) -> None:
     """Derive everything that depends on the frame."""
     for i in range(state.counters[STORED]):
         block, b = i // BLOCK, i % BLOCK
-        _, state.sample_gaps[block, b] = to_frame(
-            state.rows[i], state.centre, state.rate, state.sample[block, b], state.sample_t[block, :, b]
-        )
+        state.sample_gaps[block, b] = to_coordinates(
+            state.rows[i], state, state.sample[block, b], state.sample_t[block, :, b]
+        )[1]
     for k in range(state.metric.shape[0]):
         place_partition(k, state)
+
+
+@kernel
+def to_coordinates(row: F64, state: State, x: F32, xt: F32) -> tuple[int, int]:
+    d, dp = state.centre.shape[0], state.placed.shape[2]
+    to_warped(row, state.centre, state.warp_rate, x[dp:], xt[d:])
+    return to_frame(row, state.centre, state.rate, x, xt)
 
 
 @kernel
@@ -352,6 +383,7 @@ def place_partition(k: int, state: State) -> None:
         state.weight,
         state.centre,
         state.rate,
+        state.warp_rate,
         state.metric,
         state.product,
         state.bias,
@@ -362,7 +394,12 @@ def place_partition(k: int, state: State) -> None:
 
 @kernel
 def weigh(k: int, state: State, scaling: int) -> None:
-    """Give partition k a random half or more of the features, each scaled by its spread."""
+    """Give partition k a random half or more of the features, each scaled by its spread or warped."""
+    if scaling == MIXED:
+        scaling = k % MIXED
+    state.metric[k, WARPED] = scaling == LOG
+    if scaling == LOG:
+        scaling = NONE  # warped units are comparable as they are
     known, n = state.order, 0
     for f in range(state.rate.shape[0]):
         if state.rate[f] > 0:
@@ -386,11 +423,7 @@ def weigh(k: int, state: State, scaling: int) -> None:
 def build(k: int, state: State, plan: Plan) -> None:
     """Draw new anchors for partition k from the sample and pass the sample through their cells."""
     stored, d = state.counters[STORED], state.centre.shape[0]
-    kept, n = state.order, 0
-    for i in range(stored):
-        if state.suspicion[i] <= state.cutoff[0]:
-            kept[n] = i
-            n += 1
+    kept, n = state.order, list_kept(state)
     m = min(state.anchors.shape[1], max(1, n // POINTS_PER_ANCHOR))
     choose(state.rng, kept, n, m)
     state.metric[k, ANCHORS] = m
@@ -398,7 +431,7 @@ def build(k: int, state: State, plan: Plan) -> None:
         for f in range(d):
             v = state.rows[kept[j], f]
             state.anchors[k, j, f] = v if v == v else state.centre[f]
-    weigh(k, state, k % MIXED if plan.scaling == MIXED else plan.scaling)
+    weigh(k, state, plan.scaling)
     place_partition(k, state)
 
     state.cells[k] = 0.0
@@ -468,7 +501,7 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
         n = 0
         while n < wanted and at < X.shape[0]:
             out[at] = 0.0
-            present, gaps[n] = to_frame(X[at], state.centre, state.rate, x[n], xt[:, n])
+            present, gaps[n] = to_coordinates(X[at], state, x[n], xt[:, n])
             source[n] = at
             at += 1
             if present > 0:
