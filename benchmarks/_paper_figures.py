@@ -112,7 +112,7 @@ def bands(
 ) -> None:
     """Curves of means with a band of one deviation: (title, label of x, curves by name: x, mean, deviation)."""
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(1, len(panels), figsize=(4.4 * len(panels), 3.2), squeeze=False)
+        figure, axes = plt.subplots(1, len(panels), figsize=(4.4 * len(panels), 3.2), sharey=True, squeeze=False)
         for axis, (title, label, curves) in zip(axes[0], panels, strict=True):
             for k, (name, (x, mean, std)) in enumerate(curves.items()):
                 colour = (OURS, THEIRS, "#2e8b57")[k % 3]

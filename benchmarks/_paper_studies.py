@@ -220,7 +220,7 @@ def run_time(limit: float, store: Store, folder: Path, largest: int = 500_000, s
         panels.append((label, curves))
     figures.run_times(panels, folder / "runtime.png")
     title = "# Run time\n\nCPU seconds to fit and score on one thread, which a clock shows on an idle machine; "
-    title += f"the faster of two runs; t = {T}, m = psi = {sample}. A method above the time limit is not run on larger sizes."
+    title += f"the faster of two runs; t = {T}, m = psi = {sample}. Above the time limit no larger size is run."
     return write_table(folder, "runtime", title, ["method", "n", "d", "seconds"], rows)
 
 
