@@ -49,6 +49,7 @@ class Run:
         self.progress = Progress()
         self.writer: Writer | None = None
         self.csv = CsvOptions(options["delimiter"], not options["no_header"])
+        self.n_alerts = 0
         self._usual: pa.Table | None = None
         self._told = False
 
@@ -83,6 +84,7 @@ class Run:
     def step(self, name: str, batch: Batch) -> Scored:
         """Score a batch, and count it."""
         scored = self.scorer.score(name, batch)
+        self.n_alerts += int(scored.judged.alerts.sum())
         self.rejects.add(scored.batch.rejects)
         if not self._told and scored.batch.table.num_rows:
             self._tell_columns(name, scored)
@@ -210,8 +212,7 @@ class Run:
             raise DataError("no row could be scored")
         if self.progress.enabled:
             rate = self.n_rows / seconds
-            alerts = self.model.n_alerts_
-            self.note(f"{self.n_rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s), {alerts:,} alerts")
+            self.note(f"{self.n_rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s), {self.n_alerts:,} alerts")
 
     def _settings(self) -> dict[str, Any]:
         return {

@@ -49,16 +49,19 @@ class Scorer:
         """Judge a batch, and learn it unless that is switched off."""
         batch, features = self.columns.numbers(name, batch)
         if batch.table.num_rows and not features.num_columns:
-            raise DataError(
-                f"{name}: no column of numbers to use among {', '.join(batch.table.column_names[:10])}"
-                "; --one-hot makes features of text"
-            )
+            there = ", ".join(batch.table.column_names[:10])
+            if self.columns.known:
+                raise DataError(f"{name}: none of the model's features is among its columns ({there})")
+            raise DataError(f"{name}: no column of numbers to use among {there}; --one-hot makes features of text")
         parts: list[Judged] = []
         shares: list[Shares] = []
         thresholds: list[tuple[int, float]] = []
         for start, part in self._slices(features):
             thresholds.append((start, self.model.threshold))
-            judged = self.model.score_learn_many(part) if self.learn else self.model.score_many(part)
+            try:
+                judged = self.model.score_learn_many(part) if self.learn else self.model.score_many(part)
+            except ValueError as error:  # more features than the model takes
+                raise DataError(f"{name}: {error}") from error
             parts.append(judged)
             shares += [{}] * part.num_rows
             for i in np.flatnonzero(judged.alerts).tolist():

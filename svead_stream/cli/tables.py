@@ -22,6 +22,7 @@ from svead_stream.cli.sources import Block, Source
 
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None", "none", "?"]
 _PARQUET_ROWS = 16_384
+_DEEP = 256  # brackets in a line of JSON: more may be nested so deep that pyarrow overflows the stack
 
 
 class Reject(NamedTuple):
@@ -183,6 +184,8 @@ def _parse_json(name: str, block: Block) -> Batch:
         texts, lines = [text for text in texts if text.strip()], lines[filled]
     if not texts:
         return Batch(pa.table({}), lines, [])
+    if max(text.count(b"{") + text.count(b"[") for text in texts) > _DEEP:
+        return _parse_json_by_line(name, texts, lines)
     try:
         table = pa.json.read_json(
             pa.BufferReader(b"\n".join(texts)), read_options=pa.json.ReadOptions(use_threads=False, block_size=1 << 27)
@@ -202,6 +205,7 @@ def _parse_json_by_line(name: str, texts: list[bytes], lines: npt.NDArray[np.int
         try:
             row = json.loads(text)
             reason = None if isinstance(row, dict) else f"is {_shorten(row)}, not an object"
+            row = _flat_row(row) if reason is None else row
         except (ValueError, RecursionError) as error:  # wrong UTF-8 is a ValueError too
             reason = f"is not JSON: {error}"
         if reason is None:
@@ -209,7 +213,6 @@ def _parse_json_by_line(name: str, texts: list[bytes], lines: npt.NDArray[np.int
             kept.append(i)
         else:
             rejects.append(Reject(name, line, reason, text.decode("utf-8", "backslashreplace")))
-    rows = [_flat_row(row) for row in rows]
     names = list(dict.fromkeys(key for row in rows for key in row))
     table = pa.table({key: _column([row.get(key) for row in rows]) for key in names})
     return Batch(table, lines[kept], [texts[i] for i in kept], rejects)

@@ -46,7 +46,7 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
         svead_stream.save(run.model, options["save_path"])
     for line in run.rejects.summary():
         run.note(line)
-    run.note(f"{run.n_rows:,} rows, {run.model.n_alerts_:,} alerts")
+    run.note(f"{run.n_rows:,} rows, {run.n_alerts:,} alerts")
     return 0
 
 

@@ -79,6 +79,8 @@ def test_many_bad_rows_are_summed_up(run: Any) -> None:
         (gzip.compress(b"a,b\n" + GOOD.encode() * 50)[:-40], "cannot decompress"),
         (b"PAR1 and then nothing", "is not Parquet"),
         (b"{oops\n", "no row could be scored"),
+        (b'{"a": ' * 90_000 + b"1" + b"}" * 90_000 + b"\n", "no row could be scored"),
+        (b"{" + b",".join(b'"k%d": %d' % (i, i) for i in range(5000)) + b"}\n", "more than max_features=4096"),
     ],
 )
 def test_input_that_cannot_be_used_is_exit_code_1_and_a_sentence(run: Any, data: bytes, words: str) -> None:

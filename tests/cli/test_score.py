@@ -321,3 +321,10 @@ def test_files_with_other_columns_go_together_as_json_lines_only(run: Any, tmp_p
         {"a", "b"},
         {"a", "c"},
     ]
+
+
+def test_a_model_of_other_features_is_not_for_this_file(run: Any, sensors: Path, tmp_path: Path) -> None:
+    run("score", "-", "--save", tmp_path / "m", stdin=b"x,y\n1,2\n3,4\n")
+    result = run("score", sensors, "--load", tmp_path / "m")
+    assert result.code == 1
+    assert "none of the model's features is among its columns (time, heat" in result.err
