@@ -59,7 +59,8 @@ class Model:
         self.top_features = top_features
         self._fast = hasattr(self.detector, "score_learn_many") and hasattr(self.detector, "feature_names_")
         self._columns: dict[Names, NDArray[np.intp] | None] = {}  # None: some name is not known yet
-        self._known = -1
+        self._known: list[Any] = []
+        self._at: dict[Any, int] = {}
 
     @property
     def n_missing(self) -> int:
@@ -68,28 +69,37 @@ class Model:
 
     def take(self, events: Sequence[Event], explain: bool = True) -> list[Verdict | str]:
         """Score and learn events; a string in place of a verdict says why the model could not take an event."""
+        if not self._fast:
+            return [self._take_one(event, explain) for event in events]
+        self._look_at_names()
         verdicts: list[Verdict | str] = []
         run: list[Event] = []
+        last: Names | None = None  # names that are known; mostly the next event has the very same
         for event in events:
-            if self._fast and self._known_columns(event.names) is not None:
+            if event.names is last or self._columns_of(event.names) is not None:
+                last = event.names
                 run.append(event)
                 continue
             verdicts += self._take_run(run, explain)
             run = []
             verdicts.append(self._take_one(event, explain))
+            self._look_at_names()
         return verdicts + self._take_run(run, explain)
 
-    def _known_columns(self, names: Names) -> NDArray[np.intp] | None:
-        """Where the model has the features of these names, if it knows them all."""
-        known = self.detector.feature_names_
-        if len(known) != self._known:
+    def _look_at_names(self) -> None:
+        """Learn which feature names the detector knows now; it only ever adds some."""
+        names = self.detector.feature_names_
+        if len(names) != len(self._known):
+            self._known = names
+            self._at = {name: i for i, name in enumerate(names)}
             self._columns.clear()
-            self._known = len(known)
+
+    def _columns_of(self, names: Names) -> NDArray[np.intp] | None:
+        """Where the model has the features of these names, if it knows them all."""
         try:
             return self._columns[names]
         except KeyError:
-            at = {name: i for i, name in enumerate(known)}
-            found = [at[name] for name in names if name in at]
+            found = [self._at[name] for name in names if name in self._at]
             columns = np.array(found, dtype=np.intp) if len(found) == len(names) else None
             if len(self._columns) < 4096:  # a stream of ever new shapes must not fill the memory
                 self._columns[names] = columns
@@ -116,17 +126,16 @@ class Model:
 
     def _table(self, run: list[Event]) -> Table:
         """The events of a run as rows in the model's own order of features; NaN where an event lacks one."""
-        known = list(self.detector.feature_names_)
-        matrix = np.full((len(run), len(known)), np.nan)
-        by_shape: dict[Names, list[int]] = {}
+        matrix = np.full((len(run), len(self._known)), np.nan)
+        by_shape: dict[int, list[int]] = {}  # by identity: names of one shape are mostly one object
         for i, event in enumerate(run):
-            by_shape.setdefault(event.names, []).append(i)
-        for names, rows in by_shape.items():
-            columns = self._known_columns(names)
+            by_shape.setdefault(id(event.names), []).append(i)
+        for rows in by_shape.values():
+            columns = self._columns_of(run[rows[0]].names)
+            assert columns is not None, "a run has known names only"
             values = np.array([run[i].values for i in rows], dtype=np.float64)
-            assert columns is not None, names
             matrix[np.array(rows)[:, None], columns] = values
-        return Table(known, matrix)
+        return Table(self._known, matrix)
 
     def _take_one(self, event: Event, explain: bool) -> Verdict | str:
         judge = self.judge
