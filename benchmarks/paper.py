@@ -39,7 +39,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--methods", default=",".join(BY_NAME), help=f"of {','.join(BY_NAME)}; SVEAD always runs")
     parser.add_argument("--cap", type=int, default=10_000, help="points of a data set at most; 0: all (default: 10000)")
     parser.add_argument("--seeds", type=int, default=5, help="runs of what is random (default: 5)")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds of a baseline on a data set (default: 60)")
+    parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds of a baseline on a data set (60)")
     parser.add_argument("--largest", type=int, default=500_000, help="most points of the run-time experiment")
     parser.add_argument("--again", default="", help="methods whose known results are dropped, separated by commas")
     options = parser.parse_args(arguments)
