@@ -25,7 +25,7 @@ bench: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage results site

@@ -16,9 +16,9 @@ README = Path(__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"(?:<!-- not run: (?P<reason>[^>]+) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.DOTALL)
 
 
-def blocks() -> list[tuple[str, str]]:
+def blocks(page: Path) -> list[tuple[str, str]]:
     """Language and text of the blocks that are run."""
-    found = BLOCK.finditer(README.read_text())
+    found = BLOCK.finditer(page.read_text())
     return [(block["language"], block["code"]) for block in found if block["reason"] is None]
 
 
@@ -38,7 +38,7 @@ def test_every_block_is_run_in_order(folder: Path, monkeypatch: pytest.MonkeyPat
     env = os.environ | {"PATH": f"{folder / 'bin'}:{path}", "PYTHONPATH": str(README.parent)}
     names: dict[str, object] = {"__name__": "readme"}
     ran = set()
-    for language, code in blocks():
+    for language, code in blocks(README):
         ran.add(language)
         if language == "python":
             with contextlib.redirect_stdout(io.StringIO()):
@@ -50,6 +50,15 @@ def test_every_block_is_run_in_order(folder: Path, monkeypatch: pytest.MonkeyPat
     assert ran == {"python", "sh"}
     assert (folder / "report.html").exists()
     assert (folder / "scored.parquet").exists()
+
+
+@pytest.mark.parametrize("page", sorted(README.parent.glob("docs/*.md")), ids=lambda page: page.name)
+def test_the_python_of_the_documentation_runs(page: Path) -> None:
+    names: dict[str, object] = {"__name__": page.stem}
+    for language, code in blocks(page):
+        if language == "python":
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(code, str(page), "exec"), names)
 
 
 def test_the_files_that_it_links_to_are_there() -> None:
