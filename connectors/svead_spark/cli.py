@@ -58,7 +58,7 @@ def score(paths: tuple[str, ...], table_name: str | None, **options: Any) -> Non
 
     from svead_spark import storage
 
-    session = _session(options["master"])
+    session, is_ours = _session(options["master"])
     try:
         data = (
             storage.read(session, paths, options["input_format"]) if paths else storage.table(session, table_name or "")
@@ -70,7 +70,8 @@ def score(paths: tuple[str, ...], table_name: str | None, **options: Any) -> Non
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     finally:
-        session.stop()
+        if is_ours:
+            session.stop()
 
 
 def _check(paths: tuple[str, ...], table_name: str | None, options: dict[str, Any]) -> None:
@@ -88,13 +89,17 @@ def _check(paths: tuple[str, ...], table_name: str | None, options: dict[str, An
             )
 
 
-def _session(master: str | None) -> SparkSession:
+def _session(master: str | None) -> tuple[SparkSession, bool]:
+    """The session, and whether it was begun here and is to be ended here."""
     from pyspark.sql import SparkSession
 
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running, False
     # Executors of this machine shall find what the driver found; a cluster's python is spark-submit's business.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("svead-stream")
-    return (builder.master(master) if master else builder).getOrCreate()
+    return (builder.master(master) if master else builder).getOrCreate(), True
 
 
 def _run(session: SparkSession, data: DataFrame, options: dict[str, Any]) -> None:

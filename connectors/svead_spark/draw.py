@@ -110,7 +110,8 @@ class Loudest:
 
     def _shrink(self) -> None:
         keys, where = np.unique(np.concatenate([np.empty(0, np.uint64), *self._keys]), return_inverse=True)
-        loudness = np.bincount(where, np.concatenate([np.empty(0), *self._loudness]), len(keys))
+        loudness: F64 = np.zeros(len(keys))
+        np.add.at(loudness, where, np.concatenate([np.empty(0), *self._loudness]))
         if len(keys) > self.slots:
             place = len(keys) - self.slots - 1
             cut = float(np.partition(loudness, place)[place])
@@ -127,7 +128,8 @@ class Loudest:
         bound = np.partition(loudness, len(keys) - size)[len(keys) - size]
         if self.error * _MARGIN >= bound:
             return None
-        return keys[(loudness + self.error) * _MARGIN >= bound]
+        possible: U64 = keys[(loudness + self.error) * _MARGIN >= bound]
+        return possible
 
 
 def first_to_ring(keys: U64, counts: NDArray[np.int64], size: int) -> NDArray[np.intp]:

@@ -11,33 +11,28 @@ summaries are merged by Spark before the driver sees them, which holds O(t m d) 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from svead_spark.columns import features, infinity_in, matrix, number
-from svead_spark.draw import SLOTS_PER_ROW, Loudest, fingerprints, first_to_ring
+from svead_spark import passes
+from svead_spark.columns import features, infinity_in, number
+from svead_spark.draw import SLOTS_PER_ROW, Loudest, first_to_ring
 from svead_spark.facts import Facts
 from svead_stream.batch import SVEAD, score_table
 from svead_stream.errors import SveadError
 
 F64 = NDArray[np.float64]
-Batches = Iterator[pa.RecordBatch]
 
 FRAME_ROWS = 1_024  # enough to centre and scale the arithmetic, and for the threshold of `predict`
 IQR_ROWS = 4_096  # the standard error of the iqr of so many normal values is 1.8 %
 _MERGERS = 16  # tasks that merge the summaries of the first pass
-
-_FIRST = "key long, loudness double, facts binary"
-_SECOND = "key long, copies long, row binary"
-_THIRD = "cell int, count double, sum double, max double"
 
 
 class Drawn(NamedTuple):
@@ -92,7 +87,7 @@ def fit(
     model.feature_names_in_ = np.array(names, dtype=object)
     anchors = _anchors(drawn.rows, n_partitions, n_anchors, seed)
     model.set_partitions(anchors, scales, drawn.facts.completed(drawn.rows))
-    model.cells_ = _cells(table, model)
+    model.cells_ = _third_pass(table, model)
     model.anomaly_scores_ = model._scores(drawn.rows, score_table(model.cells_), "scores")
     model._set_offset()
     del model.anomaly_scores_  # those of the sample: it is not the data that the model was fitted to
@@ -128,14 +123,14 @@ def _draw(table: DataFrame, size: int, seed: int) -> Drawn:
     while True:
         loudest, facts = _first_pass(table, seed, slots)
         if facts.rows == 0:
-            raise ValueError("the data has no rows: there is nothing to fit to")
+            raise ValueError("the data has no rows: there is nothing to draw from")
         if facts.infinite.any():
             raise ValueError(infinity_in(names[int(facts.infinite.argmax())]))
         keys = loudest.candidates(min(size, facts.rows))
         if keys is not None:
             break
         slots *= 2
-    found = _counted(table, seed, keys)
+    found = _second_pass(table, seed, keys)
     key = found["key"].to_numpy().view(np.uint64)
     order = np.argsort(key)
     if not np.array_equal(key[order], keys):
@@ -149,83 +144,33 @@ def _draw(table: DataFrame, size: int, seed: int) -> Drawn:
 
 
 def _first_pass(table: DataFrame, seed: int, slots: int) -> tuple[Loudest, Facts]:
-    names = table.columns
-
-    def look(batches: Batches) -> Batches:
-        loudest, facts = Loudest(slots), Facts(len(names))
-        for batch in batches:
-            X = matrix(batch.columns, names)
-            loudest.add_rows(fingerprints(X, seed))
-            facts.add(X)
-        if facts.rows:
-            yield _packed(loudest, facts)
-
-    def merge(batches: Batches) -> Batches:
-        loudest, facts = _merged(batches, slots, len(names))
-        if facts.rows or len(loudest.kept()[0]):
-            yield _packed(loudest, facts)
-
+    width = len(table.columns)
+    looked = table.mapInArrow(passes.looking(table.columns, seed, slots), passes.FIRST)
     mergers = min(_MERGERS, table.sparkSession.sparkContext.defaultParallelism)
-    merged = table.mapInArrow(look, _FIRST).repartition(mergers, "key").mapInArrow(merge, _FIRST).toArrow()
-    return _merged(iter(merged.to_batches()), slots, len(names))
+    merged = looked.repartition(mergers, "key").mapInArrow(passes.merging(width, slots), passes.FIRST)
+    return passes.merged(iter(merged.toArrow().to_batches()), width, slots)
 
 
-def _packed(loudest: Loudest, facts: Facts) -> pa.RecordBatch:
-    """One row per value, and one for the facts with the error of the loudness."""
-    keys, loudness = loudest.kept()
-    context = TaskContext.get()
-    place = 0 if context is None else context.partitionId()  # spreads the facts over those who merge
-    columns = {
-        "key": pa.array(np.append(keys.view(np.int64), place)),
-        "loudness": pa.array(np.append(loudness, loudest.error)),
-        "facts": pa.concat_arrays([pa.nulls(len(keys), pa.binary()), pa.array([facts.to_bytes()], pa.binary())]),
-    }
-    return pa.RecordBatch.from_pydict(columns)
-
-
-def _merged(batches: Batches, slots: int, width: int) -> tuple[Loudest, Facts]:
-    loudest, facts = Loudest(slots), Facts(width)
-    for batch in batches:
-        about = batch.column("facts")
-        is_value = np.asarray(about.is_null())
-        numbers = batch.column("loudness").to_numpy()
-        keys = batch.column("key").to_numpy().view(np.uint64)
-        loudest.add(keys[is_value], numbers[is_value], float(numbers[~is_value].sum()))
-        for data in about.drop_null().to_pylist():
-            facts.merge(Facts.from_bytes(data))
-    return loudest, facts
-
-
-def _counted(table: DataFrame, seed: int, keys: NDArray[np.uint64]) -> pa.Table:
-    names = table.columns
+def _second_pass(table: DataFrame, seed: int, keys: NDArray[np.uint64]) -> pa.Table:
     shared = table.sparkSession.sparkContext.broadcast(keys.tobytes())
-
-    def count(batches: Batches) -> Batches:
-        wanted = np.frombuffer(shared.value, np.uint64)
-        copies, rows = np.zeros(len(wanted), np.int64), {}
-        for batch in batches:
-            X = matrix(batch.columns, names)
-            found = fingerprints(X, seed)
-            at = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
-            hit = np.flatnonzero(wanted[at] == found)
-            np.add.at(copies, at[hit], 1)
-            which, first = np.unique(at[hit], return_index=True)
-            for i, row in zip(which.tolist(), hit[first].tolist(), strict=True):
-                if i not in rows:
-                    rows[i] = (X[row] + 0.0).tobytes()
-        met = np.array(sorted(rows), np.int64)
-        yield pa.RecordBatch.from_pydict(
-            {
-                "key": pa.array(wanted[met].view(np.int64)),
-                "copies": pa.array(copies[met]),
-                "row": pa.array([rows[i] for i in met.tolist()], pa.binary()),
-            }
-        )
-
-    counts = table.mapInArrow(count, _SECOND).groupBy("key")
-    result = counts.agg(F.sum("copies").alias("copies"), F.min("row").alias("row")).toArrow()
+    work = passes.counting(table.columns, seed, lambda: np.frombuffer(shared.value, np.uint64))
+    counted = table.mapInArrow(work, passes.SECOND).groupBy("key")
+    found = counted.agg(F.sum("copies").alias("copies"), F.min("row").alias("row")).toArrow()
     shared.unpersist()
-    return result
+    return found
+
+
+def _third_pass(table: DataFrame, model: SVEAD) -> F64:
+    cells = np.zeros((*model.anchors_.shape[:2], 3))
+    model.cells_, model.offset_ = cells, 0.0  # complete enough to be sent
+    shared = table.sparkSession.sparkContext.broadcast(model.to_bytes())
+    work = passes.gathering(table.columns, lambda: SVEAD.from_bytes(shared.value))
+    gathered = table.mapInArrow(work, passes.THIRD).groupBy("cell")
+    found = gathered.agg(F.sum("count").alias("count"), F.sum("sum").alias("sum"), F.max("max").alias("max")).toArrow()
+    shared.unpersist()
+    statistics = np.stack([found[name].to_numpy() for name in ("count", "sum", "max")], axis=1)
+    cells.reshape(-1, 3)[found["cell"].to_numpy()] = statistics
+    return cells
 
 
 def _anchors(rows: F64, t: int, m: int, seed: int) -> F64:
@@ -234,33 +179,3 @@ def _anchors(rows: F64, t: int, m: int, seed: int) -> F64:
         return rows[: t * m].reshape(t, m, -1)
     rng = np.random.default_rng(seed)
     return np.array([rows[rng.choice(len(rows), min(m, len(rows)), replace=False)] for _ in range(t)])
-
-
-def _cells(table: DataFrame, model: SVEAD) -> F64:
-    names = table.columns
-    model.cells_, model.offset_ = np.zeros((*model.anchors_.shape[:2], 3)), 0.0  # makes it complete enough to be sent
-    shared = table.sparkSession.sparkContext.broadcast(model.to_bytes())
-    gathered = table.mapInArrow(cells_of_batches(lambda: SVEAD.from_bytes(shared.value), names), _THIRD).groupBy("cell")
-    merged = gathered.agg(F.sum("count").alias("count"), F.sum("sum").alias("sum"), F.max("max").alias("max")).toArrow()
-    shared.unpersist()
-    cells = np.zeros((model.cells_.shape[0] * model.cells_.shape[1], 3))
-    cells[merged["cell"].to_numpy()] = np.stack([merged[name].to_numpy() for name in ("count", "sum", "max")], axis=1)
-    return cells.reshape(model.cells_.shape)
-
-
-def cells_of_batches(load: Callable[[], SVEAD], names: Sequence[str]) -> Callable[[Batches], Batches]:
-    """The third pass over the rows of one task: cells that are not empty, numbered through all partitions."""
-
-    def gather(batches: Batches) -> Batches:
-        from svead_stream.batch import merge_cells
-
-        model = load()
-        cells = np.zeros_like(model.cells_)
-        for batch in batches:
-            merge_cells(cells, model.cells_of(matrix(batch.columns, names)))
-        flat = cells.reshape(-1, 3)
-        used = np.flatnonzero(flat[:, 0])
-        columns = [pa.array(used.astype(np.int32)), *(pa.array(flat[used, i]) for i in range(3))]
-        yield pa.RecordBatch.from_arrays(columns, names=["cell", "count", "sum", "max"])
-
-    return gather

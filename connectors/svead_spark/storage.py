@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +28,8 @@ def format_of(path: str) -> str:
 def read(spark: SparkSession, paths: Sequence[str], kind: str | None = None) -> DataFrame:
     """Files and folders of one format as one DataFrame.
 
-    A column that some Parquet or ORC files lack is null there. CSV files must have the same columns in the same order;
-    Spark checks it when it reads the rows.
+    Columns are matched by name; one that some files lack is null there. Only CSV files within one folder must all have
+    the same header, as Spark has it.
 
     Parameters
     ----------
@@ -41,12 +42,12 @@ def read(spark: SparkSession, paths: Sequence[str], kind: str | None = None) -> 
     """
     kind = kind or format_of(paths[0])
     reader = spark.read.format(kind)
-    if kind in ("parquet", "orc"):
-        reader = reader.option("mergeSchema", True)
-    elif kind == "csv":
-        reader = reader.option("header", True).option("inferSchema", True).option("enforceSchema", False)
     try:
-        return reader.load(list(paths))
+        if kind != "csv":
+            return reader.option("mergeSchema", True).load(list(paths))
+        reader = reader.option("header", True).option("inferSchema", True).option("enforceSchema", False)
+        parts = [reader.load(path) for path in paths]
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     except PySparkException as error:
         raise StorageError(f"{', '.join(paths)} cannot be read as {kind}: {_first_line(error)}") from error
 

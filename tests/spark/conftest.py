@@ -1,0 +1,124 @@
+"""Fixtures: one small cluster for the session, with two executors in processes of their own, and its data.
+
+Without Java or pyspark the tests are skipped with the reason, except in CI (`CI` is set), where that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+HERE = Path(__file__).parent
+MASTER = "local-cluster[2,1,1024]"
+LOGGING = """\
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c: %m%n
+"""
+
+if "pyspark" not in sys.modules and not os.environ.get("CI"):
+    pytest.importorskip("pyspark", reason="needs svead-stream[spark]")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """pyspark itself warns of pandas 3, and leaves sockets to the garbage collector."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+            )
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+
+
+def spark_home(folder: Path) -> Path:
+    """pyspark's own distribution under another roof: a cluster on one machine writes into its home."""
+    import pyspark
+
+    home = folder / "home"
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+    (home / "conf").mkdir(exist_ok=True)
+    (home / "conf" / "log4j2.properties").write_text(LOGGING)
+    return home
+
+
+@pytest.fixture(scope="session")
+def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Environment variables for Spark; answers its home."""
+    java = os.environ.get("JAVA_HOME") or shutil.which("java")
+    if java is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Java, and CI needs it for Spark", pytrace=False)
+        pytest.skip("no Java: Spark needs version 17 or newer")
+    home = spark_home(tmp_path_factory.mktemp("spark"))
+    set_here = {
+        "SPARK_HOME": str(home),
+        "SPARK_CONF_DIR": str(home / "conf"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    before = {name: os.environ.get(name) for name in set_here}
+    os.environ.update(set_here)
+    yield home
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture(scope="session")
+def spark(surroundings, tmp_path_factory):
+    """A session on a cluster of two executors with one core each."""
+    from pyspark.sql import SparkSession
+
+    folder = tmp_path_factory.mktemp("warehouse")
+    session = (
+        SparkSession.builder.master(MASTER)
+        .appName("tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder))
+        .config("spark.local.dir", str(folder / "local"))
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def frame():
+    """5000 rows of four features with missing values; a fifth of the rows are copies of one, a fifth of two others."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(5000, 4)) * [1, 10, 0.1, 1000] + [0, 5, 0, 1e6]
+    X[rng.random(X.shape) < 0.01] = np.nan
+    X[:1000] = X[0]
+    X[1000:2000] = X[[1000, 1001]].repeat(500, axis=0)
+    X[2000] = 9, -60, 2, 1e6
+    return pd.DataFrame(rng.permutation(X), columns=["a", "b", "c", "d"])
+
+
+@pytest.fixture(scope="session")
+def data(spark, frame):
+    return spark.createDataFrame(frame).repartition(3).persist()
+
+
+@pytest.fixture(scope="session")
+def model(data):
+    import svead_spark
+
+    return svead_spark.fit(data, n_partitions=12, n_anchors=8, scaling="std", seed=7)
