@@ -75,6 +75,8 @@ class Columns:
         for column in self.one_hot:
             if column in batch.table.column_names:
                 columns |= self._encode(column, batch.table[column])
+        if not columns and self._chosen:  # JSON lines without any of the features that others have
+            columns[next(iter(self._chosen))] = np.full(batch.table.num_rows, np.nan)
         if bad.any():
             batch = batch.without(bad)
             columns = {column: values[~bad] for column, values in columns.items()}

@@ -44,18 +44,12 @@ def describe(model: Any) -> dict[str, Any]:
         facts["detector"] = type(model).__name__
     facts["parameters"] = model._get_params() if hasattr(model, "_get_params") else model.get_params()
     if isinstance(model, StreamingSVEAD):
-        ages = model.partition_ages_
         facts |= {
             "events_seen": model.n_seen_,
             "missing_values": model.n_missing_,
             "features": [str(name) for name in model.feature_names_],
-            "partition_ages": {
-                "youngest": int(ages.min()),
-                "median": int(ages[len(ages) // 2]),
-                "oldest": int(ages.max()),
-            }
-            if model.n_seen_
-            else None,
+            # All are rebuilt in turn, evenly spread, each once in `refresh` events.
+            "age_of_partitions": f"0 to {min(model.n_seen_, model.refresh):,} events",
         }
     return facts
 

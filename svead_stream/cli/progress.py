@@ -13,6 +13,10 @@ class Progress:
 
     def __init__(self, enabled: bool | None = None) -> None:
         self.enabled = sys.stderr.isatty() if enabled is None else enabled
+        self.restart()
+
+    def restart(self) -> None:
+        """Count time from now on."""
         self.started = time.perf_counter()
         self._drawn = 0.0
 

@@ -65,7 +65,9 @@ class Run:
     def files(self, paths: Iterable[str]) -> None:
         """Score one source after the other with the same model."""
         paths = list(paths)
-        self.progress.say("starting ...")
+        self.progress.say("starting: the first time takes longer, kernels are compiled ...")
+        svead_stream.warm_up()
+        self.progress.restart()
         for i, path in enumerate(paths):
             source = Source(path)
             try:

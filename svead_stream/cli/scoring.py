@@ -64,8 +64,10 @@ class Scorer:
                 raise DataError(f"{name}: {error}") from error
             parts.append(judged)
             shares += [{}] * part.num_rows
-            for i in np.flatnonzero(judged.alerts).tolist():
-                x = {column: part[column][i].as_py() for column in part.column_names}
+            alerts = np.flatnonzero(judged.alerts)
+            values = {column: part[column].to_numpy()[alerts].tolist() for column in part.column_names}
+            for k, i in enumerate(alerts.tolist()):
+                x = {column: values[column][k] for column in values}
                 shares[start + i] = {str(name): share for name, share in self._before.explain_one(x).items()}
         return Scored(batch, features, _joined(parts), shares, thresholds)
 

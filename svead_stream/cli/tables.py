@@ -133,8 +133,9 @@ def _parse_csv(name: str, block: Block, names: list[str], delimiter: str, skip: 
             ),
         )
     rows = np.arange(1 + skip, table.num_rows + len(broken) + 1 + skip)
-    lines = block.first_line - 1 + np.setdiff1d(rows, np.array(broken, dtype=np.int64))
-    batch = Batch(table, lines.astype(np.int64), None, rejects)
+    if broken:
+        rows = np.setdiff1d(rows, broken)
+    batch = Batch(table, block.first_line - 1 + rows, None, rejects)
     empty = np.ones(table.num_rows, dtype=np.bool_)
     for column in table.columns:
         if not column.null_count:
@@ -214,6 +215,9 @@ def _parse_json_by_line(name: str, texts: list[bytes], lines: npt.NDArray[np.int
         else:
             rejects.append(Reject(name, line, reason, text.decode("utf-8", "backslashreplace")))
     names = list(dict.fromkeys(key for row in rows for key in row))
+    if not names:  # a table without columns has no rows either
+        rejects += [Reject(name, int(lines[i]), "has no fields", texts[i].decode()) for i in kept]
+        kept = []
     table = pa.table({key: _column([row.get(key) for row in rows]) for key in names})
     return Batch(table, lines[kept], [texts[i] for i in kept], rejects)
 

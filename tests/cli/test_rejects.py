@@ -50,6 +50,17 @@ def test_bad_json_lines_are_named_by_line_and_kept(run: Any, tmp_path: Path) -> 
     assert reasons[34] == "has 'x' in column 'a', which is not a number"
 
 
+def test_events_without_anything_to_score_are_rows_all_the_same(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources.Source.read, "__defaults__", (64,))
+    data = b'{"a": 1, "t": "x"}\n' * 40 + b'{"t": "y"}\n' * 20 + b"{}\n" * 40 + b'{"a": 2}\n'
+    result = run("score", "-", stdin=data)
+    assert (result.code, result.err) == (0, "")
+    assert [b'"y"' in line for line in result.out.splitlines()] == [40 <= i < 60 for i in range(101)]
+    result = run("score", "-", stdin=b"{}\noops\n")
+    assert result.code == 1
+    assert "line 1 has no fields" in result.err
+
+
 def test_strict_stops_at_the_first_bad_row_with_one_line(run: Any) -> None:
     result = run("score", "-", "--strict", stdin=b"a,b\n1,2\n3,x\n4\n" * 1)
     assert result.code == 1
