@@ -14,18 +14,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from _local_cluster import environment, settings
 
 HERE = Path(__file__).parent
-MASTER = "local-cluster[2,1,1024]"
-LOGGING = """\
-rootLogger.level = error
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %p %c: %m%n
-"""
 
 if "pyspark" not in sys.modules and not os.environ.get("CI"):
     pytest.importorskip("pyspark", reason="needs svead-stream[spark]")
@@ -42,19 +33,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
-def spark_home(folder: Path) -> Path:
-    """pyspark's own distribution under another roof: a cluster on one machine writes into its home."""
-    import pyspark
-
-    home = folder / "home"
-    home.mkdir()
-    for part in Path(pyspark.__file__).parent.iterdir():
-        (home / part.name).symlink_to(part)
-    (home / "conf").mkdir(exist_ok=True)
-    (home / "conf" / "log4j2.properties").write_text(LOGGING)
-    return home
-
-
 @pytest.fixture(scope="session")
 def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Environment variables for Spark; answers its home."""
@@ -63,16 +41,10 @@ def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         if os.environ.get("CI"):
             pytest.fail("no Java, and CI needs it for Spark", pytrace=False)
         pytest.skip("no Java: Spark needs version 17 or newer")
-    home = spark_home(tmp_path_factory.mktemp("spark"))
-    set_here = {
-        "SPARK_HOME": str(home),
-        "SPARK_CONF_DIR": str(home / "conf"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
+    set_here = environment(tmp_path_factory.mktemp("spark"))
     before = {name: os.environ.get(name) for name in set_here}
     os.environ.update(set_here)
-    yield home
+    yield Path(set_here["SPARK_HOME"])
     for name, value in before.items():
         if value is None:
             del os.environ[name]
@@ -85,17 +57,12 @@ def spark(surroundings, tmp_path_factory):
     """A session on a cluster of two executors with one core each."""
     from pyspark.sql import SparkSession
 
-    folder = tmp_path_factory.mktemp("warehouse")
-    session = (
-        SparkSession.builder.master(MASTER)
-        .appName("tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder))
-        .config("spark.local.dir", str(folder / "local"))
-        .getOrCreate()
-    )
+    builder = SparkSession.builder.appName("tests")
+    for name, value in settings(2, tmp_path_factory.mktemp("session")).items():
+        builder = builder.config(name, value)
+    for process in ("driver", "executor"):  # short jobs: compile quickly rather than well
+        builder = builder.config(f"spark.{process}.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    session = builder.getOrCreate()
     yield session
     session.stop()
 
