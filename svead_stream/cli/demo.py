@@ -169,7 +169,7 @@ class _Show:
 
 
 def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path: Path) -> None:
-    n = len(score.faults)
+    n, detector = len(score.faults), run.model.detector
     show.line("")
     show.line(
         f"{run.n_rows:,} events: found {len(score.found)} of {n} faults, "
@@ -179,5 +179,6 @@ def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path:
     show.line("")
     show.line("Now with a file of your own (CSV, JSON lines or Parquet):")
     show.line(click.style("  svead-stream score FILE -o scored.csv --report report.html", bold=True))
-    show.line("or, to measure it, with the one above, where the truth is known:")
-    show.line(f"  svead-stream score {csv_path} --ignore kind --label fault -o scored.csv")
+    show.line("or, to measure it, with the one above, where the truth is known, and days make a memory of days useful:")
+    memory = f"--window {detector.window} --half-life {detector.half_life:g}"
+    show.line(f"  svead-stream score {csv_path} --ignore kind --label fault {memory} -o scored.csv")
