@@ -76,9 +76,11 @@ def soak(bootstrap: str, minutes: float, rate: float, folder: Path) -> None:
             time.sleep(min(60.0, minutes * 6))
             if process.poll() is not None:
                 raise SystemExit(f"the worker ended with {process.returncode}:\n{log.read_text()[-2000:]}")
-            minute, lag, held = (time.monotonic() - began) / 60, sample(port, "svead_lag"), memory(process.pid)
-            rows.append((minute, lag, held))
+            minute, held = (time.monotonic() - began) / 60, memory(process.pid)
             scored, bad = sample(port, "svead_events_total"), sample(port, "svead_dead_letters_total")
+            # Counted from what was sent, not as the worker sees it: one that hangs would not see its own lag.
+            lag = sent[0] - scored - bad
+            rows.append((minute, lag, held))
             age = sample(port, "svead_snapshot_age_seconds") / stream.partitions
             print(f"{minute:7.1f}{sent[0]:10d}{scored:10.0f}{bad:7.0f}{lag:8.0f}{held:8.1f} MB{age:7.0f} s", flush=True)
         sender.join()

@@ -54,6 +54,7 @@ from svead_stream.alerts import ConformalFilter
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200
+_FIRST_BATCH = 100  # events; grows as long as batches are quick
 _BATCH_SECONDS = 1.0  # a batch that takes longer makes the next one smaller
 _LONGEST_PAUSE = 30.0
 _FORGIVEN = 300.0  # seconds after which an old failure no longer counts
@@ -100,7 +101,7 @@ class Worker:
         self._stopping = threading.Event()
         self._failures = 0
         self._failed_at = 0.0
-        self._limit = options.max_batch
+        self._limit = min(_FIRST_BATCH, options.max_batch)
         self._last_batch = 0.0
         self._full = False
         self._counts: dict[str, int] = {}
@@ -124,9 +125,9 @@ class Worker:
         """
         if self.options.metrics_port is not None:
             self.metrics.serve(self.options.metrics_port, self.options.metrics_host)
+        self._warm_up()
         self._watchdog.start()
         try:
-            self._warm_up()
             while not self._stopping.is_set():
                 try:
                     self._connect()
@@ -141,8 +142,7 @@ class Worker:
             self.metrics.close()
 
     def _warm_up(self) -> None:
-        """Compile what scoring needs before the group counts on this worker."""
-        self._watchdog.beat("compiling the detector")
+        """Compile what scoring needs before the group counts on this worker, and before the watchdog looks."""
         model = self._maker.new("", 0, None)
         row = Event(None, ("x",), (0.0,))
         model.take([row])
@@ -168,10 +168,15 @@ class Worker:
         self._outgoing = Outgoing(self._producer, self.options, self._counts, self._limits)
 
     def _close_producer(self) -> None:
-        if self._producer is not None:
-            with suppress(KafkaError):  # it is given up with whatever it still holds
-                self._producer.close(timeout=0)
-            self._producer = None
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        with suppress(KafkaError):  # it is given up with whatever it still holds
+            producer.close(timeout=0)
+        # With something unsent, close stops short of ending its thread. That thread would find itself fenced by the
+        # next producer, take a new epoch of the same transactional id, and so fence the next producer in turn.
+        producer._sender.force_close()
+        producer._sender.join(timeout=10)
 
     def _disconnect(self) -> None:
         self._watchdog.beat("closing connections")

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from streams import Stream, client_file, command, spawn
+from broker import Cluster, free_ports
+from streams import Stream, client_file, command, events, spawn, work
 from svead_kafka.metrics import Metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -86,6 +87,40 @@ def test_a_mistake_is_told_in_one_line() -> None:
     answer = run("--output", "out")
     assert answer.returncode == 1
     assert answer.stderr.strip() == "svead-stream: the worker needs an input topic: --input EVENTS --output SCORED"
+
+
+def test_a_cluster_out_of_reach_ends_with_the_code_that_asks_for_a_restart(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    client = tmp_path / "client.properties"
+    client.write_text("bootstrap.timeout.ms=300\n")
+    words = ["--bootstrap", f"127.0.0.1:{port}", "--input", "in", "--output", "out", "--max-retries", "1"]
+    answer = run(*words, "--client-config", str(client))
+    assert answer.returncode == 75
+    assert "trying again in" in answer.stderr
+    assert "2 failures in a row" in answer.stderr
+
+
+def test_a_commit_that_hangs_ends_the_process_and_the_next_one_finishes(
+    stream: Stream, cluster: Cluster, tmp_path: Path
+) -> None:
+    stream.send(events(3000))
+    quiet, options = stream.options("quiet"), stream.options("hung", max_batch=50)
+    log = tmp_path / "log"
+    words = command(options, "--client-config", str(client_file(tmp_path)), "--stall-timeout", "10")
+    process = spawn(words, log)
+    broker = cluster.nodes[0].process
+    assert broker is not None
+    try:
+        stream.wait_committed(options, 300)
+        broker.send_signal(signal.SIGSTOP)  # it takes requests and never answers
+        assert process.wait(timeout=60) == 76, log.read_text()
+    finally:
+        broker.send_signal(signal.SIGCONT)
+        process.kill()
+    assert "no progress for" in log.read_text()
+    work(stream, options, 3000)
+    work(stream, quiet, 3000)
+    assert stream.scored(options) == stream.scored(quiet)
 
 
 def test_the_dashboard_asks_for_metrics_that_exist() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
+import svead_kafka.state
 from broker import Cluster, free_ports
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
@@ -109,7 +110,11 @@ def test_without_a_dead_letter_topic_bad_messages_are_counted_and_logged(
     assert "not JSON" in caplog.text
 
 
-def test_a_restart_goes_on_with_the_same_scores_from_snapshot_and_replay(stream: Stream) -> None:
+@pytest.mark.parametrize("piece", [500_000, 9_000], ids=["whole", "in pieces"])
+def test_a_restart_goes_on_with_the_same_scores_from_snapshot_and_replay(
+    stream: Stream, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(svead_kafka.state, "PIECE", piece)
     stream.send(events(3000))
     straight, broken = stream.options("straight"), stream.options("broken", snapshot_every=400, max_batch=120)
     work(stream, straight, 3000)
@@ -172,6 +177,26 @@ def test_any_river_detector_can_take_the_place_of_the_default(stream: Stream) ->
         stream.wait_committed(broken, 150)
     work(stream, broken, 400, **how)
     assert stream.scored(broken) == stream.scored(straight)
+
+
+class Slow(anomaly.HalfSpaceTrees):
+    """A detector that takes its time."""
+
+    def score_one(self, x: dict[str, Any]) -> float:
+        time.sleep(0.004)
+        return float(super().score_one(x))
+
+
+def test_a_slow_model_stays_in_its_group(stream: Stream) -> None:
+    stream.send(events(1200))
+    # Scored in one go, the events would take several times as long as a member may stay away from its group.
+    client = {"max_poll_interval_ms": 3000, "session_timeout_ms": 3000, "heartbeat_interval_ms": 500}
+    options = stream.options(client=client)
+    with working(options, detector=lambda seed: Slow(seed=seed), dumps=pickle.dumps, loads=pickle.loads) as worker:
+        stream.wait_committed(options, 1200)
+        assert worker.metrics.rebalances._value.get() == 1
+        assert worker.metrics.retries._value.get() == 0
+    assert len(stream.scored(options)) == 1200
 
 
 def test_a_new_group_may_begin_at_the_end(stream: Stream) -> None:
