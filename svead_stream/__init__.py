@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from svead_stream.errors import MissingExtra, SnapshotError, SveadError
     from svead_stream.snapshot import from_bytes, load, save
     from svead_stream.streaming import StreamingSVEAD
+    from svead_stream.warm import warm_up
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ _HOMES = {
     "from_bytes": "snapshot",
     "load": "snapshot",
     "save": "snapshot",
+    "warm_up": "warm",
 }
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "from_bytes",
     "load",
     "save",
+    "warm_up",
 ]
 
 

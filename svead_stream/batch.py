@@ -34,20 +34,21 @@ _NO_TABLE = np.empty((0, 0, 2))
 class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Stochastic Voronoi ensembles for a data set: Algorithm 1 of the paper.
 
-    Each of many partitions is made by a few points of the data, the anchors; each point belongs to the cell of its nearest
-    anchor and scores its distance relative to the largest in the cell, times the mean distance of the cell.
+    Each of many partitions is made by a few points of the data, the anchors; each point belongs to the cell of its
+    nearest anchor and scores its distance relative to the largest in the cell, times the mean distance of the cell.
 
     Parameters
     ----------
     n_partitions
         Number of partitions, the paper's t.
     n_anchors
-        Anchors of each partition, the paper's m; it matters most of all parameters. At most as many as there are points.
+        Anchors of each partition, the paper's m; it matters most of all parameters. At most as many as there are
+        points.
     scaling
         `"none"` as in the paper, or division of each feature by its `"std"`, `"iqr"` or `"range"`.
     contamination
-        Share of the data that `predict` calls outliers; `"auto"` takes those above the third quartile of the scores by more
-        than one and a half interquartile ranges.
+        Share of the data that `predict` calls outliers; `"auto"` takes those above the third quartile of the scores
+        by more than one and a half interquartile ranges.
     random_state
         Seed or generator for the choice of anchors.
     n_jobs
@@ -105,7 +106,8 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            Array or data frame of shape (n_samples, n_features), float32 or float64 without a copy. NaN is a missing value.
+            Array or data frame of shape (n_samples, n_features), float32 or float64 without a copy. NaN is a missing
+            value.
         y
             Ignored.
         """
@@ -153,7 +155,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         self._geometry = _place(self.anchors_, scales, self.centre_, self.rate_)
 
     def cells_of(self, X: NDArray[np.floating], room: kernels.Scratch | None = None) -> F64:
-        """Count, sum and maximum of distances in every cell over the rows of X; such arrays merge with `merge_cells`."""
+        """Count, sum and maximum of distances in each cell over the rows of X; `merge_cells` adds such arrays up."""
         cells = np.zeros((*self.anchors_.shape[:2], 3))
         kernels.run(X, self._geometry, room or kernels.scratch_for(self._geometry), cells, _NO_TABLE, np.empty(0))
         return cells
@@ -211,7 +213,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return -self.anomaly_scores(X)
 
     def anomaly_scores(self, X: Any, table: F64 | None = None) -> F64:
-        """The paper's score of each row of X in the fitted cells, or what another table of `score_table` makes of them."""
+        """The paper's score of each row of X in the fitted cells, or what another `score_table` makes of them."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
         return self._scores(X, score_table(self.cells_) if table is None else table, "scores")
@@ -347,7 +349,9 @@ def spreads(X: NDArray[np.floating], scaling: str) -> F64:
             result[f] = high - low
         elif scaling == "range":
             result[f] = np.ptp(column)
-    return np.where((result > 0) | np.isnan(result), result, np.where(result == 0, 1.0, 0.0))
+        if len(column) > 0 and result[f] == 0:
+            result[f] = 1.0
+    return result
 
 
 def _frame(rows: NDArray[np.floating]) -> tuple[F64, F64]:

@@ -1,7 +1,7 @@
 """From events to rows of numbers: names, their order, and what counts as a number.
 
-A model has one column per feature name that it has met. Names that arrive together are put in an order of their own, so that
-the order of a dict never matters.
+A model has one column per feature name that it has met. Names that arrive together are put in an order of their own,
+so that the order of a dict never matters.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Features:
         return new
 
     def with_new(self, new: Iterable[Hashable], limit: int) -> Features:
-        """These features and the new ones, whose number is limited: hostile events cannot grow a model without bound."""
+        """These features and the new ones, up to a limit: hostile events cannot grow a model without bound."""
         new = in_order(new)
         if len(self.names) + len(new) > limit:
             raise ValueError(

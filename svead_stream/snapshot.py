@@ -115,7 +115,7 @@ def name_to_json(name: Hashable) -> Any:
 def name_from_json(name: Any) -> Hashable:
     if isinstance(name, dict):
         raise SnapshotError(f"malformed feature name {name!r}")
-    return tuple(name_from_json(part) for part in name) if isinstance(name, list) else name  # type: ignore[no-any-return]
+    return tuple(name_from_json(part) for part in name) if isinstance(name, list) else name
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:

@@ -31,12 +31,12 @@ SCALINGS = {
 }
 
 
-class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
+class StreamingSVEAD(base.AnomalyDetector):
     """Anomaly detection in a stream with stochastic Voronoi ensembles.
 
-    Many random Voronoi partitions of a sample of the stream, each made by a few of its points, the anchors. An event is anomalous
-    where it lies far from its anchor relative to its cell, in a cell that is itself wide. Memory is constant; an event costs
-    about `n_partitions * n_anchors` distances.
+    Many random Voronoi partitions of a sample of the stream, each made by a few of its points, the anchors. An event
+    is anomalous where it lies far from its anchor relative to its cell, in a cell that is itself wide. Memory is
+    constant; an event costs about `n_partitions * n_anchors` distances.
 
     Larger scores are more anomalous. With `scaling="mixed"` they lie between 0 and 1 whatever the data, those of usual
     events mostly between 0.2 and 0.6; with a single scaling they are distances, 0 or more.
@@ -52,12 +52,12 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
     refresh
         Every partition is rebuilt once in so many events, in turn.
     half_life
-        After so many events half of the sample has been replaced, so that the model follows drift. `None` keeps a uniform
-        sample of everything seen.
+        After so many events half of the sample has been replaced, so that the model follows drift. `None` keeps a
+        uniform sample of everything seen.
     scaling
-        How features are made comparable: `"none"`; division by `"std"`, `"iqr"` or `"range"` of the sample; `"log"`, linear
-        within one interquartile range of the median and logarithmic beyond; or `"mixed"`, where partitions take all of these
-        in turn. No scaler is needed in front of the detector.
+        How features are made comparable: `"none"`; division by `"std"`, `"iqr"` or `"range"` of the sample; `"log"`,
+        linear within one interquartile range of the median and logarithmic beyond; or `"mixed"`, where partitions
+        take all of these in turn. No scaler is needed in front of the detector.
     max_features
         Most feature names that the model accepts over its life.
     seed
@@ -277,7 +277,7 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
         d, dp = len(present), s.scale.shape[1]
         shares = np.zeros(d)
         for k in np.flatnonzero((found >= 0) & (apart > 0)) if present.any() else ():
-            value = kernels.score_in_cell(s.cells[k, found[k]], apart[k])
+            value = search.score_in_cell(s.cells[k, found[k]], apart[k])
             if self.scaling == "mixed":
                 value = math.log1p(value * s.metric[k, search.INVERSE_UNIT])
             start = dp if s.metric[k, search.WARPED] else 0
@@ -352,15 +352,16 @@ class StreamingSVEAD(base.AnomalyDetector):  # type: ignore[misc]
     def from_batch(cls, model: SVEAD, sample: Any, **parameters: Any) -> StreamingSVEAD:
         """A streaming model that starts warm: with the partitions and cells of a fitted batch model.
 
-        Its first scores are those of the batch model with the event counted in its cell. From then on it learns, and its
-        partitions are replaced in turn by ones drawn from the stream.
+        Its first scores are those of the batch model with the event counted in its cell. From then on it learns, and
+        its partitions are replaced in turn by ones drawn from the stream.
 
         Parameters
         ----------
         model
             A fitted `SVEAD`; number of partitions, of anchors, and scaling are taken from it.
         sample
-            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit the window are used.
+            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit the window are
+            used.
         parameters
             Other parameters of the constructor, such as `window`, `half_life`, `seed`.
         """
@@ -410,6 +411,6 @@ def _is_real(value: Any) -> bool:
 
 
 def _whole(name: str, value: Any, low: int, high: int, low_shown: str = "") -> None:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not low <= value <= high:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
         least = f"{low_shown} = {low}" if low_shown else str(low)
         raise ValueError(f"{name}={value!r}: it must be a whole number from {least} to {high}")

@@ -170,7 +170,8 @@ def nearest(k: int, x: F32, start: int, product: F32, bias: F32) -> int:
         best = keep_greater(c0, best)
         index = index_of_greater(c1, best, splat_int(j + LANES), index)
         best = keep_greater(c1, best)
-    winner, value = lane_int(index, 0), lane(best, 0)
+    winner: int = lane_int(index, 0)
+    value = lane(best, 0)
     for i in range(1, LANES):
         v, j = lane(best, i), lane_int(index, i) + i
         if v > value or (v == value and j < winner):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -24,6 +24,9 @@ from numba.extending import intrinsic, models, register_model
 F = TypeVar("F", bound=Callable[..., Any])
 
 LANES = 8
+
+_njit: Any = numba.njit
+_config: Any = numba.config
 
 
 def _sources() -> tuple[tuple[str, float, int], ...]:
@@ -42,16 +45,16 @@ def kernel(function: F) -> F:
     """
     options = {"nogil": True, "error_model": "numpy", "_nrt": False}
     try:
-        compiled = numba.njit(cache=True, **options)(function)
+        compiled = _njit(cache=True, **options)(function)
     except RuntimeError:  # no place to write a cache to
-        return numba.njit(**options)(function)  # type: ignore[no-any-return]
+        compiled = _njit(**options)(function)
     # Numba stamps a cached function with its own file; these call each other across files.
     if hasattr(getattr(compiled, "_cache", None), "_cache_file"):
         compiled._cache._cache_file._source_stamp = _SOURCES
-    return compiled  # type: ignore[no-any-return]
+    return cast(F, compiled)
 
 
-if numba.config.DISABLE_JIT:
+if _config.DISABLE_JIT:
 
     def splat(x: Any) -> Any:
         return np.full(LANES, x, np.float32)
@@ -96,11 +99,11 @@ if numba.config.DISABLE_JIT:
 
 else:
 
-    class _F8(types.Type):  # type: ignore[misc]
+    class _F8(types.Type):
         def __init__(self) -> None:
             super().__init__(name="F8")
 
-    class _I8(types.Type):  # type: ignore[misc]
+    class _I8(types.Type):
         def __init__(self) -> None:
             super().__init__(name="I8")
 
@@ -109,12 +112,12 @@ else:
     _VF, _VI = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(_I32, LANES)
 
     @register_model(_F8)
-    class _F8Model(models.PrimitiveModel):  # type: ignore[misc]
+    class _F8Model(models.PrimitiveModel):
         def __init__(self, manager: Any, fe_type: Any) -> None:
             super().__init__(manager, fe_type, _VF)
 
     @register_model(_I8)
-    class _I8Model(models.PrimitiveModel):  # type: ignore[misc]
+    class _I8Model(models.PrimitiveModel):
         def __init__(self, manager: Any, fe_type: Any) -> None:
             super().__init__(manager, fe_type, _VI)
 
@@ -127,21 +130,21 @@ else:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         return builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def splat(typing: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return _broadcast(builder, args[0], _VF)
 
         return F8(types.float32), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def splat_int(typing: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return _broadcast(builder, builder.trunc(args[0], _I32), _VI)
 
         return I8(types.int64), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def splat_at(typing: Any, array: Any, index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -149,14 +152,14 @@ else:
 
         return F8(array, types.int64), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def load(typing: Any, array: Any, start: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.load(_pointer(context, builder, signature, args, _VF), align=4)
 
         return F8(array, types.int64), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def store_int(typing: Any, array: Any, start: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             builder.store(args[2], _pointer(context, builder, signature, args, _VI), align=4)
@@ -164,7 +167,7 @@ else:
 
         return types.void(array, types.int64, I8), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
         """a * b + c, rounded once."""
 
@@ -175,49 +178,49 @@ else:
 
         return F8(F8, F8, F8), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def sub(typing: Any, a: Any, b: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.fsub(args[0], args[1])
 
         return F8(F8, F8), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def mul(typing: Any, a: Any, b: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.fmul(args[0], args[1])
 
         return F8(F8, F8), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def keep_greater(typing: Any, value: Any, best: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
 
         return F8(F8, F8), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def index_of_greater(typing: Any, value: Any, best: Any, index: Any, best_index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
 
         return I8(F8, F8, I8, I8), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def lane(typing: Any, a: Any, i: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.extract_element(args[0], builder.trunc(args[1], _I32))
 
         return types.float32(F8, types.int64), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def lane_int(typing: Any, a: Any, i: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.sext(builder.extract_element(args[0], builder.trunc(args[1], _I32)), ir.IntType(64))
 
         return types.int64(I8, types.int64), generate
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def total(typing: Any, a: Any) -> Any:
         """The sum of the eight, as a tree of fixed shape."""
 

@@ -44,7 +44,7 @@ FIRST_BUILD = 8  # events learned when the first partitions are built
 POINTS_PER_ANCHOR = 4  # at least, in the sample; a young model has fewer anchors
 SMALLEST_SCALE = 1e-150  # a feature that spreads less is constant
 TRIMMED = 0.1  # share of the sample, the most suspicious, that is left out of anchors, scales and cells
-MOST_USUAL = 3.0  # a partition does not add an event that would score more than so many times the usual there
+MOST_USUAL = 7.0  # a partition does not add an event that would score more than so many times the usual there
 LOGS_TOGETHER = 8  # factors multiplied before a logarithm is taken
 LARGEST_FACTOR = 1e30  # so many of them stay finite
 
