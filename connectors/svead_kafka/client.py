@@ -19,6 +19,8 @@ from svead_kafka.options import Options
 
 log = logging.getLogger(__name__)
 
+TRANSACTION_TIMEOUT_MS = 15_000
+
 # Exactly-once rests on these: a file must not change them.
 _OURS = {
     "bootstrap_servers", "group_id", "enable_auto_commit", "isolation_level", "auto_offset_reset", "transactional_id",
@@ -122,7 +124,7 @@ class Clients:
         """A producer of transactions."""
         defaults = {
             # An abandoned transaction keeps readers and the next owner waiting this long.
-            "transaction_timeout_ms": 15_000,
+            "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
             # The next transaction often meets the last one still being finished; the client sleeps this long then.
             "retry_backoff_ms": 10,
             "linger_ms": 5,

@@ -1,8 +1,9 @@
-"""Ends a process that no longer makes progress, so that its supervisor can start it afresh.
+"""Against calls that never return: a bound on those that are known to hang, and an end of the process for the rest.
 
 The client's `commit_transaction` has no timeout and can wait for ever when the coordinator goes away at the wrong
-moment. Nothing in the process can cut that wait short, but ending the process is always safe: what was committed is
-committed, and the next process begins there.
+moment. It is called with a bound, after which the producer is given up. Should anything else hang, the process ends
+itself, so that its supervisor can start it afresh. Both are always safe: what was committed is committed, and whoever
+comes next begins there.
 """
 
 from __future__ import annotations
@@ -15,9 +16,37 @@ import threading
 import time
 from collections.abc import Callable
 
+from kafka.errors import KafkaTimeoutError
+
 from svead_kafka.errors import EXIT_STALLED
 
 log = logging.getLogger(__name__)
+
+
+def bounded(call: Callable[[], None], seconds: float) -> None:
+    """Run a call that may hang, and wait for it so long; its thread is left behind if it does.
+
+    Raises
+    ------
+    KafkaTimeoutError
+        If the call has not returned in time.
+    """
+    done = threading.Event()
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="svead-bounded", daemon=True).start()
+    if not done.wait(seconds):
+        raise KafkaTimeoutError(f"the cluster did not answer in {seconds:.0f} s")
+    if failure:
+        raise failure[0]
 
 
 def _end() -> None:

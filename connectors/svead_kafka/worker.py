@@ -33,6 +33,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -40,7 +41,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
 from svead_kafka.assignment import Assignment, Moved
-from svead_kafka.client import Clients, message_limits, prepare_topics
+from svead_kafka.client import TRANSACTION_TIMEOUT_MS, Clients, message_limits, prepare_topics
 from svead_kafka.errors import GaveUp
 from svead_kafka.events import Bad, Decoder, Event, Verdict
 from svead_kafka.metrics import Metrics
@@ -48,7 +49,7 @@ from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
 from svead_kafka.outgoing import Outgoing
 from svead_kafka.partition import Partition
-from svead_kafka.watchdog import Watchdog
+from svead_kafka.watchdog import Watchdog, bounded
 from svead_stream.alerts import ConformalFilter
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,9 @@ class Worker:
         self._watchdog = Watchdog(options.stall_timeout)
         self._transactional_id = options.transactional_id or f"{options.group}-{uuid4().hex[:12]}"
         self._stopping = threading.Event()
+        # The coordinator aborts a transaction that takes longer than its timeout, so there is no use in waiting on.
+        timeout_ms = options.client.get("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
+        self._patience = timeout_ms / 1000 + 15
         self._failures = 0
         self._failed_at = 0.0
         self._limit = min(_FIRST_BATCH, options.max_batch)
@@ -176,7 +180,9 @@ class Worker:
         # With something unsent, close stops short of ending its thread. That thread would find itself fenced by the
         # next producer, take a new epoch of the same transactional id, and so fence the next producer in turn.
         producer._sender.force_close()
-        producer._sender.join(timeout=10)
+        producer._sender.join(timeout=self._patience)
+        if producer._sender.is_alive():
+            raise GaveUp("the client's sender does not end, and would disturb the next one")
 
     def _disconnect(self) -> None:
         self._watchdog.beat("closing connections")
@@ -282,17 +288,24 @@ class Worker:
                     answers.append(out.state(source, record))
             for source, partition in (births or {}).items():
                 out.state(source, partition.birth_record())
-            marks = {source: OffsetAndMetadata(offset, "", -1) for source, offset in offsets.items()}
-            began = time.monotonic()
-            self._producer.send_offsets_to_transaction(marks, self._assignment.membership)
-            self._producer.flush()
-            out.check()
             self._watchdog.beat("committing a transaction")
-            self._producer.commit_transaction()
+            began = time.monotonic()
+            marks = {source: OffsetAndMetadata(offset, "", -1) for source, offset in offsets.items()}
+            bounded(partial(self._finish, marks), self._patience)
         except KafkaError as error:
             raise Aborted from error
         self.metrics.commit.observe(time.monotonic() - began)
         self._committed(results, partitions)
+
+    def _finish(self, marks: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Steps 3 to 5 of the order above: the calls that wait for the cluster."""
+        assert self._assignment is not None
+        assert self._outgoing is not None
+        producer = self._producer
+        producer.send_offsets_to_transaction(marks, self._assignment.membership)
+        producer.flush()
+        self._outgoing.check()
+        producer.commit_transaction()
 
     def _committed(
         self,

@@ -107,12 +107,16 @@ class Stream:
 
     def committed(self, options: Options) -> int:
         """The sum of the group's committed offsets."""
-        if self._admin is None:
-            self._admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
-            OPEN.append(self._admin)
         try:
+            if self._admin is None:
+                self._admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
+                OPEN.append(self._admin)
             offsets = self._admin.list_group_offsets(options.group)[options.group]
         except KafkaError:  # no coordinator yet, or a broker that a test has just stopped
+            if self._admin is not None:
+                OPEN.remove(self._admin)
+                self._admin.close()
+                self._admin = None
             return -1
         return sum(max(0, offset.offset) for offset in offsets.values())
 
