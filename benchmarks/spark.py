@@ -1,9 +1,10 @@
 """Time of `svead_spark.fit` and `score` against rows, on one and two executors, beside `SVEAD` on one machine.
 
-    python benchmarks/spark.py [--rows 100000,200000,400000] [--columns 20] [--memory-rows 3000000]
+    python benchmarks/spark.py [--rows 50000,100000,200000] [--columns 50] [--memory-rows 3000000]
 
 The cluster is this machine: executors with one core each, in processes of their own. Python workers are started and
-kernels compiled before the clock runs. It does not measure networks, object stores, or many executors at once.
+kernels compiled before the clock runs. CPU seconds are those of the executors, JVM and Python: they tell more than
+the clock on a machine that has other things to do. Networks, object stores and many executors are not measured.
 The last line fits to rows that are made on the fly and would not fit into an executor, and shows the most memory
 that a Python worker has used.
 """
@@ -36,16 +37,33 @@ def write_rows(folder: Path, rows: int, columns: int, files: int = 8) -> None:
         pq.write_table(table, folder / f"{i}.parquet", compression="none")
 
 
-def on_one_machine(folder: Path) -> float:
-    """Seconds of SVEAD with one thread, fitting and scoring; data is read before."""
+def on_one_machine(folder: Path) -> tuple[float, float]:
+    """Seconds and CPU seconds of SVEAD with one thread, fitting and scoring; data is read before."""
     from svead_stream import SVEAD
 
     table = pq.read_table(folder)
     X = np.column_stack([column.to_numpy() for column in table.columns])
     SVEAD(2, 2, n_jobs=1).fit(X[:1000])
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     SVEAD(N_PARTITIONS, N_ANCHORS, random_state=0, n_jobs=1).fit(X)
-    return time.perf_counter() - start
+    return time.perf_counter() - start, time.process_time() - cpu
+
+
+def cpu_seconds(driver: int) -> float:
+    """Time that all processes below the driver's JVM have had, those that have ended included."""
+    parents, spent = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            continue
+        parents[int(name)], spent[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    below: set[int] = set()
+    more = {driver}
+    while more:
+        more = {process for process, parent in parents.items() if parent in more}
+        below |= more
+    return sum(spent[process] for process in below) / os.sysconf("SC_CLK_TCK")
 
 
 def on_executors(executors: int, work: Path, rows: list[int], memory_rows: int, columns: int) -> dict[str, Any]:
@@ -59,15 +77,16 @@ def on_executors(executors: int, work: Path, rows: list[int], memory_rows: int, 
     for name, value in settings(executors, work / f"session{executors}").items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    driver = spark.sparkContext._gateway.proc.pid
     passes: dict[str, float] = {}
 
     def timed(name: str) -> None:
         function = getattr(fitting, name)
 
         def wrapped(*args: Any) -> Any:
-            start = time.perf_counter()
+            cpu, start = cpu_seconds(driver), time.perf_counter()
             result = function(*args)
-            passes[name] = time.perf_counter() - start
+            passes[name], passes["cpu" + name] = time.perf_counter() - start, cpu_seconds(driver) - cpu
             return result
 
         setattr(fitting, name, wrapped)
@@ -79,10 +98,10 @@ def on_executors(executors: int, work: Path, rows: list[int], memory_rows: int, 
         data = spark.read.parquet(str(work / str(n)))
         start = time.perf_counter()
         model = svead_spark.fit(data, n_partitions=N_PARTITIONS, n_anchors=N_ANCHORS, seed=0)
-        fitted = time.perf_counter()
+        cpu, fitted = cpu_seconds(driver), time.perf_counter()
         svead_spark.score(data, model).select("score").write.format("noop").mode("overwrite").save()
-        scored = time.perf_counter()
-        results["times"].append({"rows": n, "fit": fitted - start, "score": scored - fitted, **passes})
+        spent = {"fit": fitted - start, "_score": time.perf_counter() - fitted, "cpu_score": cpu_seconds(driver) - cpu}
+        results["times"].append({"rows": n, **spent, **passes})
     del results["times"][0]
     if memory_rows:
         made = spark.range(0, memory_rows, 1, 4).select(*[F.randn(f).alias(f"x{f}") for f in range(50)])
@@ -106,8 +125,8 @@ def _peak(batches: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="100000,200000,400000")
-    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--rows", default="50000,100000,200000")
+    parser.add_argument("--columns", type=int, default=50)
     parser.add_argument("--memory-rows", type=int, default=3_000_000)
     parser.add_argument("--executors", type=int, help=argparse.SUPPRESS)  # a run within a run
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
@@ -132,30 +151,28 @@ def main() -> None:
     report(args, rows, alone, runs)
 
 
-def report(args: argparse.Namespace, rows: list[int], alone: list[float], runs: dict[int, dict[str, Any]]) -> None:
-    print(f"{args.columns} columns, {N_PARTITIONS} partitions of {N_ANCHORS} anchors; seconds")
-    heads = ["pass 1", "pass 2", "pass 3", "fit", "score", "/ SVEAD"]
-    print(f"{'rows':>10} {'SVEAD':>8} | {'executors':>9} " + " ".join(f"{head:>8}" for head in heads))
+PARTS = {"pass 1": "_first_pass", "pass 2": "_second_pass", "pass 3": "_third_pass", "score": "_score"}
+
+
+def report(
+    args: argparse.Namespace, rows: list[int], alone: list[tuple[float, float]], runs: dict[int, dict[str, Any]]
+) -> None:
+    print(f"{args.columns} columns, {N_PARTITIONS} partitions of {N_ANCHORS} anchors; seconds on the clock / of CPU")
+    heads = ["SVEAD", *PARTS, "all", "over SVEAD"]
+    print(f"{'rows':>10} {'executors':>9} " + " ".join(f"{head:>13}" for head in heads))
     for i, n in enumerate(rows):
         for executors, run in runs.items():
             t = run["times"][i]
-            ours = t["fit"] + t["score"]
-            print(
-                f"{n:>10,} {alone[i]:>8.2f} | {executors:>9} {t['_first_pass']:>8.2f} {t['_second_pass']:>8.2f} "
-                f"{t['_third_pass']:>8.2f} {t['fit']:>8.2f} {t['score']:>8.2f} {ours / alone[i]:>8.2f}"
-            )
-    print("\nmicroseconds for one more row, from the smallest to the largest, on one core")
+            pairs = [(t[part], t["cpu" + part]) for part in PARTS.values()]
+            total = (t["fit"] + t["_score"], sum(cpu for _, cpu in pairs))
+            pairs = [alone[i], *pairs, total, (total[0] / alone[i][0], total[1] / alone[i][1])]
+            print(f"{n:>10,} {executors:>9} " + " ".join(f"{clock:>6.2f}/{cpu:>6.2f}" for clock, cpu in pairs))
     step = (rows[-1] - rows[0]) / 1e6
     if step:
-        slope = {
-            name: (runs[1]["times"][-1][name] - runs[1]["times"][0][name]) / step
-            for name in runs[1]["times"][0]
-            if name != "rows"
-        }
-        print(
-            f"SVEAD {(alone[-1] - alone[0]) / step:.1f}; Spark: pass 1 {slope['_first_pass']:.1f}, "
-            f"pass 2 {slope['_second_pass']:.1f}, pass 3 {slope['_third_pass']:.1f}, score {slope['score']:.1f}"
-        )
+        first, last = runs[1]["times"][0], runs[1]["times"][-1]
+        each = [f"{name} {(last['cpu' + part] - first['cpu' + part]) / step:.1f}" for name, part in PARTS.items()]
+        each.insert(0, f"SVEAD {(alone[-1][1] - alone[0][1]) / step:.1f}")
+        print(f"\nmicroseconds of CPU for one more row: {', '.join(each)}")
     if args.memory_rows:
         size = args.memory_rows * 50 * 8 / 2**20
         print(

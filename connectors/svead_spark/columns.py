@@ -51,8 +51,13 @@ def type_of(schema: StructType, name: str) -> DataType:
 
 
 def number(name: str) -> Column:
-    """The column as double, under its own name whatever characters are in it."""
-    return F.col("`" + name.replace("`", "``") + "`").cast("double").alias(name)
+    """The column of that name, whatever characters are in it, as double."""
+    return F.col("`" + name.replace("`", "``") + "`").cast("double")
+
+
+def numbers(df: DataFrame, names: Sequence[str]) -> DataFrame:
+    """These columns as doubles, under names of their own: Spark does not hand over batches of a column called `a.b`."""
+    return df.select([number(name).alias(f"x{i}") for i, name in enumerate(names)])
 
 
 def matrix(columns: Sequence[pa.Array], names: Sequence[str]) -> F64:

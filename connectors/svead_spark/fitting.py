@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from svead_spark import passes
-from svead_spark.columns import features, infinity_in, number
+from svead_spark.columns import features, infinity_in, numbers
 from svead_spark.draw import SLOTS_PER_ROW, Loudest, first_to_ring
 from svead_spark.facts import Facts
 from svead_stream.batch import SVEAD, score_table
@@ -75,8 +75,8 @@ def fit(
     model = SVEAD(n_partitions, n_anchors, scaling, contamination, seed)
     model._check_parameters()
     names = features(df, columns)
-    table = df.select([number(name) for name in names])
-    drawn = _draw(table, max(n_partitions * n_anchors, IQR_ROWS if scaling == "iqr" else FRAME_ROWS), seed)
+    table = numbers(df, names)
+    drawn = _draw(table, names, max(n_partitions * n_anchors, IQR_ROWS if scaling == "iqr" else FRAME_ROWS), seed)
     scales = drawn.facts.scales(scaling, drawn.rows)
     if not np.isfinite(scales).all():
         name = names[int((~np.isfinite(scales)).argmax())]
@@ -114,11 +114,10 @@ def sample(df: DataFrame, size: int, columns: Sequence[str] | None = None, seed:
     if size < 1:
         raise ValueError(f"size={size!r}: it must be a whole number of 1 or more")
     names = features(df, columns)
-    return pd.DataFrame(_draw(df.select([number(name) for name in names]), size, seed).rows, columns=names)
+    return pd.DataFrame(_draw(numbers(df, names), names, size, seed).rows, columns=names)
 
 
-def _draw(table: DataFrame, size: int, seed: int) -> Drawn:
-    names = table.columns
+def _draw(table: DataFrame, names: Sequence[str], size: int, seed: int) -> Drawn:
     slots = SLOTS_PER_ROW * size
     while True:
         loudest, facts = _first_pass(table, seed, slots)

@@ -33,7 +33,7 @@ def score(df: DataFrame, model: SVEAD, output_col: str = "score", columns: Seque
     if output_col in df.columns:
         raise ValueError(f"column {output_col!r} is there already: choose another output_col, or drop it")
     features(df, names)
-    row = F.struct(*[number(name) for name in names])
+    row = F.struct(*[number(name).alias(name) for name in names])
     return df.withColumn(output_col, _function(df.sparkSession, model, names)(row))
 
 

@@ -62,6 +62,7 @@ def spark(surroundings, tmp_path_factory):
         builder = builder.config(name, value)
     for process in ("driver", "executor"):  # short jobs: compile quickly rather than well
         builder = builder.config(f"spark.{process}.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    builder = builder.config("spark.task.maxFailures", "2")  # what is wrong with the data stays wrong
     session = builder.getOrCreate()
     yield session
     session.stop()

@@ -64,7 +64,7 @@ def test_a_table_becomes_a_table(spark, data):
 def test_csv_files_are_matched_by_the_names_in_their_headers(tmp_path, frame, spark):
     frame[:50].to_csv(tmp_path / "1.csv", index=False)
     frame[["b", "a", "d"]][50:90].to_csv(tmp_path / "2.csv", index=False)
-    read = storage.read(spark, [str(tmp_path / "1.csv"), str(tmp_path / "2.csv")]).toPandas()
+    read = storage.read(spark, [str(tmp_path / "1.csv"), str(tmp_path / "2.csv")]).toArrow().to_pandas()
     expected = frame[:90].copy()
     expected.loc[50:, "c"] = np.nan
     pd.testing.assert_frame_equal(read, expected)
@@ -86,6 +86,7 @@ def test_spark_submit_runs_the_command(surroundings, frame, tmp_path):
     done = subprocess.run(
         [
             surroundings / "bin" / "spark-submit", "--master", "local[1]", "--conf", "spark.ui.enabled=false",
+            "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             entry, "score", tmp_path / "in.parquet", "-o", tmp_path / "out", "--save", tmp_path / "m.svead",
             "--partitions", "3", "--anchors", "3",
         ],

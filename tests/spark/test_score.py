@@ -21,10 +21,14 @@ def test_nothing_runs_before_the_scores_are_used_and_only_the_features_go_to_pyt
 def test_a_registered_model_scores_in_sql_by_names_in_any_order(spark, data, model, frame):
     svead_spark.register(spark, model, "oddity")
     data.createOrReplaceTempView("readings")
-    rows = spark.sql(
-        "select a, b, c, d, oddity(struct(*)) as x, oddity(struct(d, c, b, a)) as y,"
-        " oddity(if(a > 0, struct(a, b, c, d), null)) as z from readings"
-    ).toPandas()
+    rows = (
+        spark.sql(
+            "select a, b, c, d, oddity(struct(*)) as x, oddity(struct(d, c, b, a)) as y,"
+            " oddity(if(a > 0, struct(a, b, c, d), null)) as z from readings"
+        )
+        .toArrow()
+        .to_pandas()
+    )
     expected = model.anomaly_scores(rows[["a", "b", "c", "d"]])
     assert np.array_equal(rows["x"], expected)
     assert np.array_equal(rows["y"], expected)
@@ -44,13 +48,13 @@ def test_a_stream_is_scored_directly_and_in_its_micro_batches(spark, data, model
     batches = []
 
     def each(batch, number):
-        batches.append(svead_spark.score(batch, model).toPandas())
+        batches.append(svead_spark.score(batch, model).toArrow().to_pandas())
 
     by_batch = stream.writeStream.foreachBatch(each).trigger(availableNow=True).start()
     for query in (direct, by_batch):
         query.awaitTermination(120)
         assert query.exception() is None
-    rows = spark.table("direct").toPandas()
+    rows = spark.table("direct").toArrow().to_pandas()
     assert len(rows) == 400
     assert np.array_equal(rows["score"], model.anomaly_scores(rows[["a", "b", "c", "d"]]))
     assert sorted(np.concatenate([batch["score"] for batch in batches])) == sorted(rows["score"])
