@@ -20,6 +20,7 @@ from svead_kafka.options import Options
 log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 15_000
+_ROOM = 16_384  # bytes that score, place and explanation may add to an event
 
 # Exactly-once rests on these: a file must not change them.
 _OURS = {
@@ -198,3 +199,14 @@ def message_limits(clients: Clients, topics: list[str]) -> dict[str, int]:
         return {}
     finally:
         admin.close()
+
+
+def check_room(options: Options, limits: Mapping[str, int]) -> None:
+    """Refuse to begin if an event that is allowed in could not be written out, which would stop the worker later."""
+    limit = limits.get(options.output)
+    needed = options.max_event_bytes + _ROOM if options.include_event else _ROOM
+    if limit is not None and needed > limit:
+        raise ConfigurationError(
+            f"topic {options.output!r} takes messages of {limit} bytes, but events may have {options.max_event_bytes}: "
+            f"give --max-event-bytes {max(1, limit - _ROOM)} or less, or raise the topic's max.message.bytes"
+        )

@@ -41,7 +41,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
 from svead_kafka.assignment import Assignment, Moved
-from svead_kafka.client import TRANSACTION_TIMEOUT_MS, Clients, message_limits, prepare_topics
+from svead_kafka.client import TRANSACTION_TIMEOUT_MS, Clients, check_room, message_limits, prepare_topics
 from svead_kafka.errors import GaveUp
 from svead_kafka.events import Bad, Decoder, Event, Verdict
 from svead_kafka.metrics import Metrics
@@ -160,6 +160,7 @@ class Worker:
             self._counts = prepare_topics(self._clients)
             written = [self.options.output] + ([self.options.dead_letters] if self.options.dead_letters else [])
             self._limits = message_limits(self._clients, written)
+            check_room(self.options, self._limits)
             for line in describe(self.options, self._counts):
                 log.info(line)
         self._new_producer()
@@ -291,21 +292,11 @@ class Worker:
             self._watchdog.beat("committing a transaction")
             began = time.monotonic()
             marks = {source: OffsetAndMetadata(offset, "", -1) for source, offset in offsets.items()}
-            bounded(partial(self._finish, marks), self._patience)
+            bounded(partial(_finish, self._producer, out, marks, self._assignment.membership), self._patience)
         except KafkaError as error:
             raise Aborted from error
         self.metrics.commit.observe(time.monotonic() - began)
         self._committed(results, partitions)
-
-    def _finish(self, marks: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Steps 3 to 5 of the order above: the calls that wait for the cluster."""
-        assert self._assignment is not None
-        assert self._outgoing is not None
-        producer = self._producer
-        producer.send_offsets_to_transaction(marks, self._assignment.membership)
-        producer.flush()
-        self._outgoing.check()
-        producer.commit_transaction()
 
     def _committed(
         self,
@@ -348,6 +339,19 @@ class Worker:
             except Aborted as aborted:  # nothing is lost: the next owner replays
                 log.warning("could not save on leaving: %r", aborted.__cause__)
         log.info("stopped; everything scored is committed and the models are saved")
+
+
+def _finish(producer: Any, out: Outgoing, marks: dict[TopicPartition, OffsetAndMetadata], membership: Any) -> None:
+    """Steps 3 to 5 of the order above: the calls that wait for the cluster.
+
+    If they hang, they are left behind and the worker goes on with a new producer. So they must not touch the worker,
+    and whatever they still do is harmless: either they commit before the new producer fences them, and the offset that
+    the worker then reads says so, or they fail.
+    """
+    producer.send_offsets_to_transaction(marks, membership)
+    producer.flush()
+    out.check()
+    producer.commit_transaction()
 
 
 def _log_bad(bad: list[Bad]) -> None:

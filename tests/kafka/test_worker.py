@@ -227,6 +227,13 @@ def test_missing_topics_are_named(stream: Stream) -> None:
         Worker(stream.options(input=["nowhere"])).run()
 
 
+def test_an_output_topic_too_small_for_the_events_is_refused(stream: Stream) -> None:
+    options = stream.options()
+    stream.create({options.output: {"num_partitions": 4, "configs": {"max.message.bytes": "100000"}}})
+    with pytest.raises(ConfigurationError, match="--max-event-bytes 83616 or less"):
+        Worker(options).run()
+
+
 def test_metrics_count_what_was_committed_and_listen_on_the_loopback_only(stream: Stream) -> None:
     [port] = free_ports(1)
     stream.send([*events(500), b"bad"])
