@@ -143,11 +143,11 @@ def search(method: Method, data: Dataset, seeds: int, limit: float, store: Store
 
     def measure(i: int, seed: int) -> None:
         nonlocal spent, cut
-        if method.limited and spent > limit and results:
-            cut = True
-            return
         p = method.grid[i]
         key = store.key("tables", f"{data.name}:{len(data.y)}", method.name, seed, p)
+        if method.limited and spent > limit and results and key not in store.rows:
+            cut = True
+            return
         row = store.get(key, lambda: fit(method, data.X, data.y, p, seed))
         spent += row["seconds"]
         results.setdefault(i, []).append(row)
