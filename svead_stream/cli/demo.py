@@ -178,7 +178,9 @@ def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path:
     show.line(f"Report: {click.style(report_path.resolve().as_uri(), underline=True)}")
     show.line("")
     show.line("Now with a file of your own (CSV, JSON lines or Parquet):")
-    show.line(click.style("  svead-stream score FILE -o scored.csv --report report.html", bold=True))
+    # In a fresh clone the program is not on the path yet: name it as it was called.
+    program = "svead-stream" if shutil.which("svead-stream") else sys.argv[0]
+    show.line(click.style(f"  {program} score FILE -o scored.csv --report report.html", bold=True))
     show.line("or, to measure it, with the one above, where the truth is known, and days make a memory of days useful:")
     memory = f"--window {detector.window} --half-life {detector.half_life:g}"
-    show.line(f"  svead-stream score {csv_path} --ignore kind --label fault {memory} -o scored.csv")
+    show.line(f"  {program} score {csv_path} --ignore kind --label fault {memory} -o scored.csv")

@@ -195,7 +195,7 @@ def test_the_demo_finds_most_faults_and_leaves_a_report(run: Any, tmp_path: Path
     assert found >= 18
     assert false <= 30
     assert "truth: worn bearing" in text
-    assert "svead-stream score FILE" in text
+    assert " score FILE -o scored.csv --report report.html" in text
     assert (tmp_path / "demo" / "report.html").stat().st_size > 50_000
     again = run(
         "score", tmp_path / "demo" / "machine.csv", "--ignore", "kind", "--label", "fault", "-o", tmp_path / "o"
