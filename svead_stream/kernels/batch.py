@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.kernels.search import BLOCK, F32, F64, I32, I64, learn_in_cell, locate_block, to_frame
+from svead_stream.kernels.search import BLOCK, F32, F64, I32, I64, learn_in_cell, locate_block, to_frame, transpose
 from svead_stream.kernels.simd import kernel
 
 # columns of a score table
@@ -58,12 +58,13 @@ def run(X: NDArray[np.floating], geometry: Geometry, room: Scratch, cells: F64, 
     A point that falls into cell j at distance d scores `table[k, j, SLOPE] * d + table[k, j, CONSTANT]`; cells whose
     slope is NaN do not score.
     """
-    t = geometry.metric.shape[0]
+    t, d = geometry.metric.shape[0], geometry.centre.shape[0]
     learn = cells.shape[0] > 0
     for first in range(0, X.shape[0], BLOCK):
         n = min(BLOCK, X.shape[0] - first)
         for b in range(n):
-            _, room.gaps[b] = to_frame(X[first + b], geometry.centre, geometry.rate, room.x[b], room.xt[:, b])
+            _, room.gaps[b] = to_frame(X[first + b], geometry.centre, geometry.rate, room.x[b])
+            transpose(room.x[b], 0, room.xt, 0, b, d)
             room.summed[b] = 0.0
             room.scored[b] = 0.0
         for k in range(t):

@@ -64,8 +64,8 @@ def is_number(v: float) -> bool:
 
 
 @kernel
-def to_frame(row: F64, centre: F64, rate: F64, x: F32, xt: F32) -> tuple[int, int]:
-    """Put a row into frame units, into x and the strided column xt.
+def to_frame(row: F64, centre: F64, rate: F64, x: F32) -> tuple[int, int]:
+    """Put a row into frame units.
 
     Answers how many values are numbers, and how many are missing of the features that the frame knows; only these
     become NaN.
@@ -73,15 +73,11 @@ def to_frame(row: F64, centre: F64, rate: F64, x: F32, xt: F32) -> tuple[int, in
     present, gaps = 0, 0
     for f in range(centre.shape[0]):
         v = row[f]
-        z = np.float32(0.0)
-        if is_number(v):
-            z = np.float32(min(max((v - centre[f]) * rate[f], -SATURATED), SATURATED))
-            present += 1
-        elif rate[f] > 0:
-            z = np.float32(np.nan)
-            gaps += 1
-        x[f] = z
-        xt[f] = z
+        here = is_number(v)
+        z = min(max((v - centre[f]) * rate[f], -SATURATED), SATURATED)
+        x[f] = z if here else (np.nan if rate[f] > 0 else 0.0)
+        present += here
+        gaps += not here and rate[f] > 0
     return present, gaps
 
 
@@ -93,16 +89,18 @@ def warp(z: float) -> float:
 
 
 @kernel
-def to_warped(row: F64, centre: F64, warp_rate: F64, x: F32, xt: F32) -> None:
+def to_warped(row: F64, centre: F64, warp_rate: F64, x: F32) -> None:
     """Put a row into warped units, in which heavy tails are short."""
     for f in range(centre.shape[0]):
-        z = np.float32(0.0)
-        if is_number(row[f]):
-            z = np.float32(warp((row[f] - centre[f]) * warp_rate[f]))
-        elif warp_rate[f] > 0:
-            z = np.float32(np.nan)
-        x[f] = z
-        xt[f] = z
+        z = warp((row[f] - centre[f]) * warp_rate[f])
+        x[f] = z if is_number(row[f]) else (np.nan if warp_rate[f] > 0 else 0.0)
+
+
+@kernel
+def transpose(x: F32, start: int, xt: F32, first: int, b: int, d: int) -> None:
+    """Copy d coordinates of a point from its row to its column b of a block."""
+    for f in range(d):
+        xt[first + f, b] = x[start + f]
 
 
 @kernel

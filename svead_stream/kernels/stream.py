@@ -37,6 +37,7 @@ from svead_stream.kernels.search import (
     squared_distance,
     to_frame,
     to_warped,
+    transpose,
 )
 from svead_stream.kernels.simd import kernel
 
@@ -150,10 +151,10 @@ def score_point(
 ) -> float:
     """Score one row; leaves its frame coordinates in x, its cells in found (-1: none) and its distances in apart."""
     d, dp = centre.shape[0], placed.shape[2]
-    present, gaps = to_frame(row, centre, rate, x, x)
+    present, gaps = to_frame(row, centre, rate, x)
     if present == 0:
         return 0.0
-    to_warped(row, centre, warp_rate, x[dp:], x[dp:])
+    to_warped(row, centre, warp_rate, x[dp:])
     summed, factor, scored = 0.0, 1.0, 0
     for k in range(metric.shape[0]):
         start = dp if metric[k, WARPED] > 0 else 0
@@ -208,10 +209,10 @@ def offer(
     sample_gaps[block, b] = gaps
     for f in range(d):
         rows[slot, f] = row[f] if is_number(row[f]) else np.nan
+    for f in range(x.shape[0]):
         sample[block, b, f] = x[f]
-        sample[block, b, dp + f] = x[dp + f]
-        sample_t[block, f, b] = x[f]
-        sample_t[block, d + f, b] = x[dp + f]
+    transpose(x, 0, sample_t[block], 0, b, d)
+    transpose(x, dp, sample_t[block], d, b, d)
 
 
 @kernel
@@ -361,18 +362,22 @@ def move_frame(state: State) -> None:
     """Derive everything that depends on the frame."""
     for i in range(state.counters[STORED]):
         block, b = i // BLOCK, i % BLOCK
-        state.sample_gaps[block, b] = to_coordinates(
-            state.rows[i], state, state.sample[block, b], state.sample_t[block, :, b]
-        )[1]
+        _, state.sample_gaps[block, b] = to_coordinates(
+            state.rows[i], state, state.sample[block, b], state.sample_t[block], b
+        )
     for k in range(state.metric.shape[0]):
         place_partition(k, state)
 
 
 @kernel
-def to_coordinates(row: F64, state: State, x: F32, xt: F32) -> tuple[int, int]:
+def to_coordinates(row: F64, state: State, x: F32, xt: F32, b: int) -> tuple[int, int]:
+    """A row's frame units and warped units, into its row of a block and its column b of the transposed block."""
     d, dp = state.centre.shape[0], state.placed.shape[2]
-    to_warped(row, state.centre, state.warp_rate, x[dp:], xt[d:])
-    return to_frame(row, state.centre, state.rate, x, xt)
+    present, gaps = to_frame(row, state.centre, state.rate, x)
+    to_warped(row, state.centre, state.warp_rate, x[dp:])
+    transpose(x, 0, xt, 0, b, d)
+    transpose(x, dp, xt, d, b, d)
+    return present, gaps
 
 
 @kernel
@@ -501,7 +506,7 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
         n = 0
         while n < wanted and at < X.shape[0]:
             out[at] = 0.0
-            present, gaps[n] = to_coordinates(X[at], state, x[n], xt[:, n])
+            present, gaps[n] = to_coordinates(X[at], state, x[n], xt, n)
             source[n] = at
             at += 1
             if present > 0:
