@@ -30,14 +30,18 @@ class Facts:
         part = Facts(X.shape[1])
         part.rows = len(X)
         t = part._table
-        t[_INFINITE] = np.isinf(X).sum(axis=0)
         known = np.isfinite(X)
-        filled = np.where(known, X, 0.0)
+        all_known = bool(known.all())  # the usual case, and twice as fast
+
+        def but(X: F64, unknown: float) -> F64:
+            return X if all_known else np.where(known, X, unknown)
+
         t[_KNOWN] = known.sum(axis=0)
-        t[_MEAN] = filled.sum(axis=0) / np.maximum(t[_KNOWN], 1)
-        t[_SQUARES] = (np.where(known, X - t[_MEAN], 0.0) ** 2).sum(axis=0)
-        t[_LOW] = np.where(known, X, np.inf).min(axis=0, initial=np.inf)
-        t[_HIGH] = np.where(known, X, -np.inf).max(axis=0, initial=-np.inf)
+        t[_INFINITE] = 0 if all_known else np.isinf(X).sum(axis=0)
+        t[_MEAN] = but(X, 0.0).sum(axis=0) / np.maximum(t[_KNOWN], 1)
+        t[_SQUARES] = (but(X - t[_MEAN], 0.0) ** 2).sum(axis=0)
+        t[_LOW] = but(X, np.inf).min(axis=0, initial=np.inf)
+        t[_HIGH] = but(X, -np.inf).max(axis=0, initial=-np.inf)
         self.merge(part)
 
     def merge(self, other: Facts) -> None:
