@@ -17,6 +17,6 @@ for event in (
     {"temperature": 75, "vibration": 1.2, "pressure": 5.6, "current": 24},
 ):
     alert = model.classify(model.score_one(event))
-    shares = model.detector.explain_one(event)
-    reasons = ", ".join(f"{name} {share:.0%}" for name, share in shares.items()) if alert else "nothing to explain"
-    print(f"{'ALERT' if alert else 'fine '}  {reasons}")
+    shares = model.detector.explain_one(event)  # largest first
+    reasons = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share > 0.1)
+    print(f"ALERT: {reasons}" if alert else "fine")
