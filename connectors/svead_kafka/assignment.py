@@ -70,12 +70,21 @@ class Assignment:
         self._moves = _Moves()
         self._restored = -1  # the count of moves for which `partitions` is right
         self._reported: set[TopicPartition] = set()
-        self._reader = clients.reader()
-        self._states = StateReader(clients.reader(), self._options.state, self._options.group)
-        self._consumer = clients.member()
-        self._consumer.subscribe(topics=list(self._options.input), listener=self._moves)
+        self._opened: list[Any] = []
         self._unsettled = time.monotonic()
-        self._know_the_topics()
+        try:
+            self._reader = self._open(clients.reader())
+            self._states = self._open(StateReader(clients.reader(), self._options.state, self._options.group))
+            self._consumer = self._open(clients.member())
+            self._consumer.subscribe(topics=list(self._options.input), listener=self._moves)
+            self._know_the_topics()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, client: Any) -> Any:
+        self._opened.append(client)
+        return client
 
     def _know_the_topics(self) -> None:
         """Wait for the metadata of the input before joining.
@@ -92,9 +101,9 @@ class Assignment:
 
     def close(self) -> None:
         """Leave the group."""
-        for client in (self._consumer, self._reader, self._states):
+        while self._opened:
             with suppress(KafkaError):
-                client.close()
+                self._opened.pop().close()
 
     def poll(self, timeout_ms: int, limit: int) -> dict[TopicPartition, list[Any]] | None:
         """Records of the assigned partitions; None when the assignment has changed and must be restored first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import KafkaError, TopicAlreadyExistsError
+from kafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError
 
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.options import Options
@@ -95,6 +96,20 @@ class Clients:
         self.options = options
         self._client = checked(options.client)
         self._bootstrap = [one.strip() for one in options.bootstrap.split(",")]
+
+    def look_for_broker(self) -> None:
+        """Raise unless a broker takes connections.
+
+        A client whose constructor fails leaves a thread behind that goes on trying, so none is made in vain.
+        """
+        if any("proxy" in name for name in self._client):
+            return  # brokers are not reached directly
+        for place in self._bootstrap:
+            host, _, port = place.rpartition(":")
+            with suppress(OSError, ValueError):
+                socket.create_connection((host.strip("[]") or place, int(port or 9092)), timeout=5).close()
+                return
+        raise KafkaConnectionError(f"no broker answers at {self.options.bootstrap}")
 
     def _for(self, kind: Any, **ours: Any) -> dict[str, Any]:
         own = {name: value for name, value in self._client.items() if name in kind.DEFAULT_CONFIG}

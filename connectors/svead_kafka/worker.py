@@ -156,6 +156,7 @@ class Worker:
 
     def _connect(self) -> None:
         self._watchdog.beat("connecting")
+        self._clients.look_for_broker()
         if not self._counts:
             self._counts = prepare_topics(self._clients)
             written = [self.options.output] + ([self.options.dead_letters] if self.options.dead_letters else [])

@@ -19,6 +19,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 from svead_kafka import Options, Worker
+from svead_kafka.client import Clients
 
 # A dead worker is noticed in seconds, and what it left open ends soon.
 QUICK = {"session_timeout_ms": 3000, "heartbeat_interval_ms": 500, "transaction_timeout_ms": 5000}
@@ -109,6 +110,7 @@ class Stream:
         """The sum of the group's committed offsets."""
         try:
             if self._admin is None:
+                Clients(options).look_for_broker()
                 self._admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
                 OPEN.append(self._admin)
             offsets = self._admin.list_group_offsets(options.group)[options.group]

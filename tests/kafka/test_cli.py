@@ -89,12 +89,10 @@ def test_a_mistake_is_told_in_one_line() -> None:
     assert answer.stderr.strip() == "svead-stream: the worker needs an input topic: --input EVENTS --output SCORED"
 
 
-def test_a_cluster_out_of_reach_ends_with_the_code_that_asks_for_a_restart(tmp_path: Path) -> None:
+def test_a_cluster_out_of_reach_ends_with_the_code_that_asks_for_a_restart() -> None:
     [port] = free_ports(1)
-    client = tmp_path / "client.properties"
-    client.write_text("bootstrap.timeout.ms=300\n")
     words = ["--bootstrap", f"127.0.0.1:{port}", "--input", "in", "--output", "out", "--max-retries", "1"]
-    answer = run(*words, "--client-config", str(client))
+    answer = run(*words)
     assert answer.returncode == 75
     assert "trying again in" in answer.stderr
     assert "2 failures in a row" in answer.stderr
