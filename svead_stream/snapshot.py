@@ -17,7 +17,6 @@ import json
 import math
 import os
 import struct
-import tempfile
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -130,15 +129,15 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     data = model.to_bytes()
-    handle, name = tempfile.mkstemp(prefix=target.name + ".", suffix=".part", dir=target.parent)
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(name, target)
+        part.replace(target)
     except BaseException:
-        os.unlink(name)
+        part.unlink(missing_ok=True)
         raise
 
 

@@ -275,15 +275,14 @@ class StreamingSVEAD(base.AnomalyDetector):
         names = [name for name, here in zip(self._features.names, present, strict=True) if here]
         point, found, apart = self._score_arguments[-3:]
         d, dp = len(present), s.scale.shape[1]
-        shares = np.zeros(d)
-        for k in np.flatnonzero((found >= 0) & (apart > 0)) if present.any() else ():
-            value = search.score_in_cell(s.cells[k, found[k]], apart[k])
-            if self.scaling == "mixed":
-                value = math.log1p(value * s.metric[k, search.INVERSE_UNIT])
-            start = dp if s.metric[k, search.WARPED] else 0
-            gaps = np.where(present, point[start : start + d] - s.placed[k, found[k], :d], 0.0)
-            squares = s.scale[k, :d] * gaps**2
-            shares += value * squares / squares.sum()
+        k = np.flatnonzero((found >= 0) & (apart > 0)) if present.any() else np.empty(0, np.intp)
+        away, cell = apart[k], s.cells[k, found[k]]
+        value = away / np.maximum(away, cell[:, search.MAX]) * (cell[:, search.SUM] + away) / (cell[:, search.COUNT] + 1)
+        if self.scaling == "mixed":
+            value = np.log1p(value * s.metric[k, search.INVERSE_UNIT])
+        where = np.where(s.metric[k, search.WARPED, None] != 0, point[dp : dp + d], point[:d])
+        squares = s.scale[k, :d] * np.where(present, where - s.placed[k, found[k], :d], 0.0) ** 2
+        shares = (value / np.maximum(squares.sum(axis=1), np.finfo(np.float32).tiny)) @ squares
         total = shares.sum()
         shares = shares[present] / total if total > 0 else np.full(len(names), 1 / max(len(names), 1))
         order = np.argsort(-shares, kind="stable")

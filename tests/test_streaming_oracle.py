@@ -1,5 +1,6 @@
 """The kernels against the naive oracle, after every single update."""
 
+import numba
 import numpy as np
 import pytest
 from naive import NaiveStream
@@ -7,6 +8,7 @@ from naive import NaiveStream
 from svead_stream import StreamingSVEAD
 from svead_stream.kernels import stream as kernels
 
+EVENTS = 130 if numba.config.DISABLE_JIT else 400
 SHAPE = {"n_partitions": 5, "n_anchors": 4, "window": 48, "refresh": 60, "half_life": 60}
 
 
@@ -47,7 +49,7 @@ def oracle_of(model):
 def test_every_score_and_every_cell_equals_the_oracle_after_every_update(scaling, gaps, late):
     model = StreamingSVEAD(**SHAPE, scaling=scaling, seed=7)
     oracle = oracle_of(model)
-    for event in events(400, seed=3, gaps=gaps, late=late):
+    for event in events(EVENTS, seed=3, gaps=gaps, late=late):
         assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
         model.learn_one(event)
         oracle.learn(event)
@@ -78,9 +80,44 @@ def test_more_anchors_and_features_than_a_vector_holds_equal_the_oracle():
     rng = np.random.default_rng(0)
     model = StreamingSVEAD(n_partitions=3, n_anchors=37, window=200, refresh=100, half_life=None, seed=1)
     oracle = oracle_of(model)
-    for row in rng.normal(size=(320, 19)):
+    for row in rng.normal(size=(EVENTS - 50, 19)):
         event = dict(enumerate(row))
         assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
         model.learn_one(event)
         oracle.learn(event)
     compare_state(model, oracle)
+
+
+@pytest.mark.parametrize("scaling", ["std", "mixed"])
+def test_a_mini_batch_equals_the_oracle(scaling):
+    X = np.random.default_rng(2).normal(size=(EVENTS, 4))
+    X[::9, 1] = np.nan
+    X[5] = np.nan
+    model = StreamingSVEAD(**SHAPE, scaling=scaling, seed=7)
+    oracle = oracle_of(model)
+    expected = []
+    for row in X.tolist():
+        event = dict(enumerate(row))
+        expected.append(oracle.score(event))
+        oracle.learn(event)
+    np.testing.assert_allclose(model.score_learn_many(X), expected, rtol=1e-5, atol=1e-6)
+    compare_state(model, oracle)
+    np.testing.assert_allclose(
+        model.score_many(X[:5]), [oracle.score(dict(enumerate(row))) for row in X[:5]], rtol=1e-5
+    )
+
+
+def test_equal_points_equal_the_oracle():
+    model = StreamingSVEAD(**SHAPE, seed=7)
+    oracle = oracle_of(model)
+    for _ in range(100):
+        event = {"a": 0.1, "b": 7.0}
+        assert model.score_one(event) == oracle.score(event) == 0.0
+        model.learn_one(event)
+        oracle.learn(event)
+    odd = {"a": 0.1, "b": 9.0}
+    assert model.score_one(odd) == pytest.approx(oracle.score(odd), rel=1e-5)
+    unknown = {"c": 1.0}
+    model.learn_one(unknown)
+    oracle.learn(unknown)
+    assert model.score_one(unknown) == oracle.score(unknown) == 0.0

@@ -97,7 +97,7 @@ if _config.DISABLE_JIT:
         two = four[:2] + four[2:]
         return two[0] + two[1]
 
-else:
+else:  # pragma: no cover  (runs inside the compiler)
 
     class _F8(types.Type):
         def __init__(self) -> None:
