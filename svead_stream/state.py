@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from svead_stream.errors import SnapshotError
-from svead_stream.kernels import search, stream
+from svead_stream.kernels import model, search
+from svead_stream.kernels.model import State
+from svead_stream.kernels.refresh import move_frame
 from svead_stream.kernels.simd import LANES
-from svead_stream.kernels.stream import State
 from svead_stream.snapshot import Arrays, expect
 
 N_COUNTERS = 4
@@ -70,7 +71,7 @@ def widened(state: State, d: int) -> State:
     for name in SAVED:
         old, new = getattr(state, name), getattr(wide, name)
         new[tuple(slice(n) for n in old.shape)] = old
-    stream.move_frame(wide)
+    move_frame(wide)
     return wide
 
 
@@ -80,14 +81,14 @@ def restored(arrays: Arrays, t: int, m: int, window: int, d: int) -> State:
     given = {name: expect(arrays, name, *expected[name]) for name in SAVED}
     _check(given, m, window)
     state = empty(t, m, window, d)._replace(**given)
-    stream.move_frame(state)
+    move_frame(state)
     return state
 
 
 def _check(a: dict[str, Any], m: int, window: int) -> None:
     counters, anchors = a["counters"], a["metric"][:, search.ANCHORS]
     sound = {
-        "counters": (counters >= 0).all() and counters[stream.STORED] <= min(window, counters[stream.SEEN]),
+        "counters": (counters >= 0).all() and counters[model.STORED] <= min(window, counters[model.SEEN]),
         "metric": np.isfinite(a["metric"]).all() and ((anchors >= 0) & (anchors <= m)).all(),
         "rows": not np.isinf(a["rows"]).any(),
     }

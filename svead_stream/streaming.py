@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +12,22 @@ from river import base
 
 from svead_stream import snapshot
 from svead_stream import state as states
-from svead_stream.errors import SnapshotError
+from svead_stream.errors import SnapshotError, whole
 from svead_stream.features import Features, number, table
-from svead_stream.kernels import search
-from svead_stream.kernels import stream as kernels
+from svead_stream.kernels import model as layout
+from svead_stream.kernels import refresh as renewal
+from svead_stream.kernels import search, stream
 
 if TYPE_CHECKING:
     from svead_stream.batch import SVEAD
 
 SCALINGS = {
-    "none": kernels.NONE,
-    "std": kernels.STD,
-    "iqr": kernels.IQR,
-    "range": kernels.RANGE,
-    "log": kernels.LOG,
-    "mixed": kernels.MIXED,
+    "none": layout.NONE,
+    "std": layout.STD,
+    "iqr": layout.IQR,
+    "range": layout.RANGE,
+    "log": layout.LOG,
+    "mixed": layout.MIXED,
 }
 
 
@@ -106,19 +106,19 @@ class StreamingSVEAD(base.AnomalyDetector):
         max_features: int,
         seed: int | None,
     ) -> None:
-        _whole("n_partitions", n_partitions, 1, 100_000)
-        _whole("n_anchors", n_anchors, 1, 65_536)
-        _whole(
-            "window", window, kernels.POINTS_PER_ANCHOR * n_anchors, 2**24, f"{kernels.POINTS_PER_ANCHOR} * n_anchors"
-        )
-        _whole("refresh", refresh, 1, 2**48)
-        _whole("max_features", max_features, 1, 2**24)
+        whole("n_partitions", n_partitions, 1, 100_000)
+        whole("n_anchors", n_anchors, 1, 65_536)
+        whole("window", window, layout.POINTS_PER_ANCHOR * n_anchors, 2**24, f"{layout.POINTS_PER_ANCHOR} * n_anchors")
+        whole("refresh", refresh, 1, 2**48)
+        whole("max_features", max_features, 1, 2**24)
         if seed is not None:
-            _whole("seed", seed, 0, 2**128)
+            whole("seed", seed, 0, 2**128)
         if scaling not in SCALINGS:
             raise ValueError(f"scaling={scaling!r}: it must be one of {', '.join(map(repr, SCALINGS))}")
         shortest = -1 / math.log2(1 - 1 / window)
-        if half_life is not None and not (_is_real(half_life) and shortest <= half_life < math.inf):
+        if half_life is not None and not (
+            isinstance(half_life, (int, float, np.number)) and shortest <= half_life < math.inf
+        ):
             raise ValueError(
                 f"half_life={half_life!r}: it must be None or a number of events of at least {shortest:.0f}, "
                 f"the half-life of a sample of {window} that every event enters"
@@ -132,9 +132,9 @@ class StreamingSVEAD(base.AnomalyDetector):
         self.max_features = max_features
         self.seed = seed
         fade = 0.0 if half_life is None else window * (1 - 2 ** (-1 / half_life))
-        self._plan = kernels.Plan(refresh, SCALINGS[scaling], fade)
+        self._plan = layout.Plan(refresh, SCALINGS[scaling], fade)
 
-    def _adopt(self, features: Features, state: kernels.State) -> None:
+    def _adopt(self, features: Features, state: layout.State) -> None:
         """Take features and arrays as this model's state, and prepare what the one-event path needs at hand."""
         t, dp = state.scale.shape
         s = self._state = state
@@ -149,12 +149,12 @@ class StreamingSVEAD(base.AnomalyDetector):
     @property
     def n_seen_(self) -> int:
         """Events learned."""
-        return int(self._state.counters[kernels.SEEN])
+        return int(self._state.counters[layout.SEEN])
 
     @property
     def n_missing_(self) -> int:
         """Missing values met in the events learned."""
-        return int(self._state.counters[kernels.MISSING])
+        return int(self._state.counters[layout.MISSING])
 
     @property
     def feature_names_(self) -> list[Hashable]:
@@ -173,7 +173,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         return self._score_row()
 
     def _score_row(self) -> float:
-        score: float = kernels.score_point(self._features.row, *self._score_arguments)
+        score: float = stream.score_point(self._features.row, *self._score_arguments)
         self._scored = self._features.key(), score
         return score
 
@@ -196,8 +196,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         else:
             score = self._score_row()
         self._scored = None
-        if kernels.learn_point(self._features.row, score, *self._learn_arguments):
-            kernels.refresh(self._state, self._plan)
+        if stream.learn_point(self._features.row, score, *self._learn_arguments):
+            renewal.refresh(self._state, self._plan)
 
     def _widen(self, new: Iterable[Hashable]) -> None:
         features = self._features.with_new(new, self.max_features)
@@ -254,7 +254,7 @@ class StreamingSVEAD(base.AnomalyDetector):
                     matrix[:, known[name]] = given[:, i]
         out = np.zeros(len(matrix))
         self._scored = None
-        kernels.stream(matrix, self._state, self._plan, learn, out)
+        stream.stream(matrix, self._state, self._plan, learn, out)
         return out
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
@@ -277,7 +277,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         d, dp = len(present), s.scale.shape[1]
         k = np.flatnonzero((found >= 0) & (apart > 0)) if present.any() else np.empty(0, np.intp)
         away, cell = apart[k], s.cells[k, found[k]]
-        value = away / np.maximum(away, cell[:, search.MAX]) * (cell[:, search.SUM] + away) / (cell[:, search.COUNT] + 1)
+        mean = (cell[:, search.SUM] + away) / (cell[:, search.COUNT] + 1)
+        value = away / np.maximum(away, cell[:, search.MAX]) * mean
         if self.scaling == "mixed":
             value = np.log1p(value * s.metric[k, search.INVERSE_UNIT])
         where = np.where(s.metric[k, search.WARPED, None] != 0, point[dp : dp + d], point[:d])
@@ -312,7 +313,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         mine, theirs = self._state, other._state
         for name in ("cells", "counters"):
             a, b = getattr(mine, name), getattr(theirs, name)
-            part = np.s_[..., [search.COUNT, search.SUM]] if name == "cells" else np.s_[[kernels.SEEN, kernels.MISSING]]
+            part = np.s_[..., [search.COUNT, search.SUM]] if name == "cells" else np.s_[[layout.SEEN, layout.MISSING]]
             a[part] += b[part] - (0 if base is None else getattr(base._state, name)[part])
         mine.cells[..., search.MAX] = np.maximum(mine.cells[..., search.MAX], theirs.cells[..., search.MAX])
         self._scored = None
@@ -379,16 +380,16 @@ class StreamingSVEAD(base.AnomalyDetector):
         s = streaming._state
         columns = [streaming._features.index[name] for name in names]
         s.rows[: len(rows), columns] = np.where(np.abs(rows) <= search.LARGEST, rows, np.nan)
-        s.counters[kernels.SEEN] = max(int(model.cells_[0, :, search.COUNT].sum()), len(rows))
-        s.counters[kernels.STORED] = len(rows)
+        s.counters[layout.SEEN] = max(int(model.cells_[0, :, search.COUNT].sum()), len(rows))
+        s.counters[layout.STORED] = len(rows)
         s.anchors[:, :, columns] = model.anchors_
         s.weight[:, columns] = np.where(model.scales_ > 0, 1 / np.where(model.scales_ > 0, model.scales_, 1), 0.0)
         s.metric[:, search.ANCHORS] = m
         s.metric[:, search.INVERSE_UNIT] = 1.0
-        s.cells[..., : kernels.LIMIT] = model.cells_
-        s.cells[..., kernels.LIMIT] = np.finfo(np.float64).max
-        kernels.take_cutoff(s)
-        kernels.survey(s)
+        s.cells[..., : layout.LIMIT] = model.cells_
+        s.cells[..., layout.LIMIT] = np.finfo(np.float64).max
+        renewal.take_cutoff(s)
+        renewal.survey(s)
         s.suspicion[: len(rows)] = streaming.score_many(s.rows[: len(rows)], streaming.feature_names_)
         return streaming
 
@@ -403,13 +404,3 @@ class StreamingSVEAD(base.AnomalyDetector):
         self._adopt(
             Features(names), states.restored(arrays, self.n_partitions, self.n_anchors, self.window, len(names))
         )
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _whole(name: str, value: Any, low: int, high: int, low_shown: str = "") -> None:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not low <= value <= high:
-        least = f"{low_shown} = {low}" if low_shown else str(low)
-        raise ValueError(f"{name}={value!r}: it must be a whole number from {least} to {high}")

@@ -6,7 +6,7 @@ import pytest
 from naive import NaiveStream
 
 from svead_stream import StreamingSVEAD
-from svead_stream.kernels import stream as kernels
+from svead_stream.kernels import model as layout
 
 EVENTS = 130 if numba.config.DISABLE_JIT else 400
 SHAPE = {"n_partitions": 5, "n_anchors": 4, "window": 48, "refresh": 60, "half_life": 60}
@@ -39,8 +39,8 @@ def oracle_of(model):
         model.refresh,
         model.half_life,
         model.scaling,
-        kernels.TRIMMED,
-        kernels.MOST_USUAL,
+        layout.TRIMMED,
+        layout.MOST_USUAL,
     )
 
 

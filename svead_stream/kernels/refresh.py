@@ -1,0 +1,287 @@
+"""How a streaming model renews itself: when, from which points of the sample, in which frame, with which anchors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from svead_stream.kernels.model import (
+    BUILT,
+    FIRST_BUILD,
+    IQR,
+    LIMIT,
+    LOG,
+    MIXED,
+    MOST_USUAL,
+    NONE,
+    POINTS_PER_ANCHOR,
+    RANGE,
+    SEEN,
+    SMALLEST_SCALE,
+    STD,
+    STORED,
+    TRIMMED,
+    Plan,
+    State,
+    choose,
+    draw,
+)
+from svead_stream.kernels.search import (
+    ANCHORS,
+    BLOCK,
+    COUNT,
+    F32,
+    F64,
+    INVERSE_UNIT,
+    MAX,
+    SUM,
+    WARPED,
+    learn_in_cell,
+    locate_block,
+    place,
+    to_frame,
+    to_warped,
+    transpose,
+)
+from svead_stream.kernels.simd import kernel
+
+
+@kernel
+def until_refresh(n: int, window: int) -> int:
+    """How many events from the n-th on until something is refreshed: as a young sample doubles, then regularly."""
+    if n >= window:
+        return BLOCK - n % BLOCK
+    at = FIRST_BUILD
+    while at <= n:
+        at *= 2
+    return min(at, window) - n
+
+
+@kernel
+def survey(state: State) -> None:
+    """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
+    values, kept = state.values, state.order
+    n_kept = list_kept(state)
+    for f in range(state.centre.shape[0]):
+        n = 0
+        low, high = np.inf, -np.inf
+        for i in kept[:n_kept]:
+            v = state.rows[i, f]
+            if v == v:
+                values[n] = v
+                n += 1
+                low, high = min(low, v), max(high, v)
+        state.rate[f] = 0.0
+        state.warp_rate[f] = 0.0
+        state.spread[:, f] = 0.0
+        if n > 0:
+            middle = (n - 1) // 2
+            state.centre[f] = quantile(values, n, 0.5, 0, n - 1)
+            between = quantile(values, n, 0.75, middle, n - 1) - quantile(values, n, 0.25, 0, middle)
+            state.spread[:, f] = 1.0
+            if high - low > SMALLEST_SCALE:
+                state.spread[STD, f] = deviation(values, n, low, high - low)
+                state.spread[RANGE, f] = high - low
+            state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
+            state.rate[f] = 1.0 / state.spread[STD, f]
+            state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else state.spread[RANGE, f])
+    move_frame(state)
+
+
+@kernel
+def list_kept(state: State) -> int:
+    """Put the points of the sample that are not left out into the order, and answer how many they are."""
+    n = 0
+    for i in range(state.counters[STORED]):
+        if state.suspicion[i] <= state.cutoff[0]:
+            state.order[n] = i
+            n += 1
+    return n
+
+
+@kernel
+def take_cutoff(state: State) -> None:
+    """The suspicion above which points of the sample are left out."""
+    stored = state.counters[STORED]
+    for i in range(stored):
+        state.values[i] = state.suspicion[i]
+    state.cutoff[0] = quantile(state.values, stored, 1.0 - TRIMMED, 0, stored - 1)
+
+
+@kernel
+def quantile(values: F64, n: int, q: float, low: int, high: int) -> float:
+    """The quantile of the first n values, interpolated, whose rank is known to lie between low and high.
+
+    Hoare's selection: moves values around so that none before its rank is larger and none after it is smaller.
+    """
+    k = int(q * (n - 1))
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j
+        elif k >= i:
+            low = i
+        else:
+            break
+    if k == n - 1:
+        return values[k]
+    following = values[k + 1]
+    for i in range(k + 2, n):
+        following = min(following, values[i])
+    return values[k] + (q * (n - 1) - k) * (following - values[k])
+
+
+@kernel
+def deviation(values: F64, n: int, low: float, reach: float) -> float:
+    """Standard deviation of the first n values, in units of their range so that nothing overflows."""
+    rate, mean, square = 1.0 / reach, 0.0, 0.0
+    for i in range(n):
+        mean += (values[i] - low) * rate
+    mean /= n
+    for i in range(n):
+        square += ((values[i] - low) * rate - mean) ** 2
+    return reach * math.sqrt(square / n)
+
+
+@kernel
+def move_frame(state: State) -> None:
+    """Derive everything that depends on the frame."""
+    for i in range(state.counters[STORED]):
+        block, b = i // BLOCK, i % BLOCK
+        _, state.sample_gaps[block, b] = to_coordinates(
+            state.rows[i], state, state.sample[block, b], state.sample_t[block], b
+        )
+    for k in range(state.metric.shape[0]):
+        place_partition(k, state)
+
+
+@kernel
+def to_coordinates(row: F64, state: State, x: F32, xt: F32, b: int) -> tuple[int, int]:
+    """A row's frame units and warped units, into its row of a block and its column b of the transposed block."""
+    d, dp = state.centre.shape[0], state.placed.shape[2]
+    present, gaps = to_frame(row, state.centre, state.rate, x)
+    to_warped(row, state.centre, state.warp_rate, x[dp:])
+    transpose(x, 0, xt, 0, b, d)
+    transpose(x, dp, xt, d, b, d)
+    return present, gaps
+
+
+@kernel
+def place_partition(k: int, state: State) -> None:
+    place(
+        k,
+        state.anchors,
+        state.weight,
+        state.centre,
+        state.rate,
+        state.warp_rate,
+        state.metric,
+        state.product,
+        state.bias,
+        state.placed,
+        state.scale,
+    )
+
+
+@kernel
+def weigh(k: int, state: State, scaling: int) -> None:
+    """Give partition k a random half or more of the features, each scaled by its spread or warped."""
+    if scaling == MIXED:
+        scaling = k % MIXED
+    state.metric[k, WARPED] = scaling == LOG
+    if scaling == LOG:
+        scaling = NONE  # warped units are comparable as they are
+    known, n = state.order, 0
+    for f in range(state.rate.shape[0]):
+        if state.rate[f] > 0:
+            known[n] = f
+            n += 1
+    least = (n + 1) // 2
+    taken = least + int(draw(state.rng) * (n - least + 1))
+    choose(state.rng, known, n, taken)
+    state.weight[k] = 0.0
+    used = 0
+    for f in known[:taken]:
+        if state.spread[scaling, f] > 0:
+            state.weight[k, f] = 1.0 / state.spread[scaling, f]
+            used += 1
+    if used == 0:  # a scaling that sees no spread anywhere, as the IQR of sparse features
+        for f in known[:taken]:
+            state.weight[k, f] = 1.0 / state.spread[STD, f]
+
+
+@kernel
+def build(k: int, state: State, plan: Plan) -> None:
+    """Draw new anchors for partition k from the sample and pass the sample through their cells."""
+    stored, d = state.counters[STORED], state.centre.shape[0]
+    kept, n = state.order, list_kept(state)
+    m = min(state.anchors.shape[1], max(1, n // POINTS_PER_ANCHOR))
+    choose(state.rng, kept, n, m)
+    state.metric[k, ANCHORS] = m
+    for j in range(m):
+        for f in range(d):
+            v = state.rows[kept[j], f]
+            state.anchors[k, j, f] = v if v == v else state.centre[f]
+    weigh(k, state, plan.scaling)
+    place_partition(k, state)
+
+    state.cells[k] = 0.0
+    found, apart, ratio = state.cell_of, state.far, state.ratio
+    for block in range((stored + BLOCK - 1) // BLOCK):
+        first = block * BLOCK
+        locate_block(
+            k,
+            min(BLOCK, stored - first),
+            state.sample[block],
+            state.sample_t[block],
+            state.sample_gaps[block],
+            state.product,
+            state.bias,
+            state.placed,
+            state.scale,
+            state.metric,
+            found[first:],
+            apart[first:],
+        )
+    for i in range(stored):
+        if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
+            learn_in_cell(state.cells[k, found[i]], apart[i])
+    for j in range(m):
+        cell = state.cells[k, j]
+        ratio[j] = cell[SUM] / cell[COUNT] / cell[MAX] if cell[MAX] > 0 else 1.0
+    unit = 0.0
+    for i in range(stored):
+        if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
+            unit += apart[i] * ratio[found[i]] / n
+    if unit == 0.0:
+        unit = 1.0
+    state.metric[k, INVERSE_UNIT] = 1.0 / unit
+    for j in range(m):
+        state.cells[k, j, LIMIT] = MOST_USUAL * unit / ratio[j]
+
+
+@kernel
+def refresh(state: State, plan: Plan) -> None:
+    """Refresh what is due after the last event: all partitions of a young model, else the next ones in turn."""
+    n, t = state.counters[SEEN], state.metric.shape[0]
+    first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
+    if n <= state.rows.shape[0]:
+        first, last = 0, t
+    if first < last:
+        take_cutoff(state)
+    for i in range(max(first, last - t), last):
+        if i % t == 0:
+            survey(state)
+        build(i % t, state, plan)
+    state.counters[BUILT] = 1
