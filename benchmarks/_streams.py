@@ -33,6 +33,7 @@ class Stream:
     y: Labels
     warm_up: int
     change: int | None = None
+    settled: Floats | None = None  # the same points, had they been from the start as they are after the change
 
     @property
     def name(self) -> str:
@@ -60,7 +61,8 @@ def _shuffled(X: Floats, y: Labels, cap: int, rng: np.random.Generator) -> tuple
 
 def _standardised(X: Floats) -> Floats:
     deviation = X.std(axis=0)
-    return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    centred: Floats = X - X.mean(axis=0)
+    return centred / np.where(deviation > 0, deviation, 1.0)
 
 
 def _moved(X: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -103,9 +105,10 @@ def drifting(dataset: str, X: Floats, y: Labels, kind: str, seed: int, cap: int)
     n, d = X.shape
     time = np.arange(n) / n
     change: int | None = n // 2
+    settled = None
     if kind == "abrupt":
-        before, after = _moved(X, rng)
-        X = np.where((time >= 0.5)[:, None], after, before)
+        before, settled = _moved(X, rng)
+        X = np.where((time >= 0.5)[:, None], settled, before)
     elif kind == "gradual":  # from one to the other on a straight line, over the middle third
         before, after = _moved(X, rng)
         share = np.clip(3.0 * time - 1.0, 0.0, 1.0)[:, None]
@@ -121,7 +124,7 @@ def drifting(dataset: str, X: Floats, y: Labels, kind: str, seed: int, cap: int)
         X, change = X * 10.0 ** (rng.uniform(-1.0, 1.0, d) * time[:, None]), None
     else:
         raise ValueError(f"kind of drift {kind!r} is unknown; known are {', '.join(DRIFTS)}")
-    return Stream(dataset, kind, seed, X, y, warm_up(n), change)
+    return Stream(dataset, kind, seed, X, y, warm_up(n), change, settled)
 
 
 def stationary(dataset: str, X: Floats, y: Labels, seed: int, cap: int) -> Stream:
@@ -130,20 +133,28 @@ def stationary(dataset: str, X: Floats, y: Labels, seed: int, cap: int) -> Strea
     return Stream(dataset, "stationary", seed, X, y, warm_up(len(y)))
 
 
-def streams(folder: Path, seed: int, cap: int, drift_cap: int, wide: int = 1_000_000) -> Iterator[Stream]:
-    """All streams of all data sets in ``folder`` for one seed; a stream without both labels to judge is left out.
+def _spread(items: list[Path], wanted: int) -> set[Path]:
+    """At most ``wanted`` of the items, evenly spread over their order."""
+    places = np.linspace(0, len(items) - 1, min(wanted, len(items))).round().astype(int)
+    return {items[place] for place in places}
+
+
+def streams(
+    folder: Path, seed: int, cap: int, drift_cap: int, drift_sets: int = 6, wide: int = 1_000_000
+) -> Iterator[Stream]:
+    """All streams for one seed: every data set in ``folder``, and ``drift_sets`` of the large ones drifting.
 
     ``wide`` bounds the numbers in one stream (points times features), so that a data set of thousands of features
-    does not take the time of all others together.
+    does not take the time of all others together. A stream without both labels to judge is left out.
     """
-    paths = sorted(folder.glob("*.npz"))
-    if not paths:
+    sets = {path: load(path) for path in sorted(folder.glob("*.npz"))}
+    if not sets:
         raise ValueError(f"no .npz files in {folder}; each data set is one, with the keys X and y")
-    for path in paths:
-        X, y = load(path)
+    drift = _spread([path for path, (_, y) in sets.items() if len(y) >= DRIFT_NEEDS], drift_sets)
+    for path, (X, y) in sets.items():
         limit = max(wide // X.shape[1], 1_000)
         made = [stationary(path.stem, X, y, seed, min(cap, limit))]
-        if len(y) >= DRIFT_NEEDS:
+        if path in drift:
             made += [drifting(path.stem, X, y, kind, seed, min(drift_cap, limit)) for kind in DRIFTS]
         for stream in made:
             if 0 < stream.y[stream.warm_up :].mean() < 1:

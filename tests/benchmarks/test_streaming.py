@@ -121,6 +121,8 @@ def test_recovery_finds_when_alerts_are_back_to_normal() -> None:
     scores = rng.random(6_000) + y
     scores[3_000:3_500] += 2.0  # everything looks strange for 500 points
     stream = _streams.Stream("made", "abrupt", 0, np.zeros((6_000, 1)), y, 256, 3_000)
-    found = streaming.recovery(stream, scores)
+    settled = scores.copy()
+    settled[3_000:3_500] -= 2.0
+    found = streaming.recovery(stream, scores, settled)
     assert 450 <= found["alerts_back_after"] <= 500
-    assert found["auc_after"] < found["auc_before"]
+    assert found["auc_after"] < min(found["auc_before"], found["auc_settled"])
