@@ -108,7 +108,7 @@ def latency(stream: Stream, rate: float, seconds: float, folder: Path) -> tuple[
         sender.join()
         reader.close()
     finally:
-        process.terminate()
+        process.kill()  # nothing of it is needed any more
         process.wait()
     steady = took[len(took) // 5 :]  # the first fifth warms up
     cuts = statistics.quantiles(steady, n=100)

@@ -100,9 +100,10 @@ class Node:
 
     def start(self) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.java("kafka.Kafka", str(self.properties)), stdout=log, stderr=log, start_new_session=True
-            )
+            # Where the system can, the broker ends with us, also if we are killed.
+            leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+            words = [*leash, *self.java("kafka.Kafka", str(self.properties))]
+            self.process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self, seconds: float = 60) -> None:
         """Until the broker takes connections."""
