@@ -1,6 +1,6 @@
 """Time of `svead_spark.fit` and `score` against rows, on one and two executors, beside `SVEAD` on one machine.
 
-    python benchmarks/spark.py [--rows 50000,100000,200000] [--columns 50] [--memory-rows 3000000]
+    python benchmarks/spark.py [--rows 200000,400000,800000] [--columns 50] [--memory-rows 3000000]
 
 The cluster is this machine: executors with one core each, in processes of their own. Python workers are started and
 kernels compiled before the clock runs. CPU seconds are those of the executors, JVM and Python: they tell more than
@@ -125,7 +125,7 @@ def _peak(batches: Any) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="50000,100000,200000")
+    parser.add_argument("--rows", default="200000,400000,800000")
     parser.add_argument("--columns", type=int, default=50)
     parser.add_argument("--memory-rows", type=int, default=3_000_000)
     parser.add_argument("--executors", type=int, help=argparse.SUPPRESS)  # a run within a run

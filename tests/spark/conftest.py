@@ -5,9 +5,9 @@ Without Java or pyspark the tests are skipped with the reason, except in CI (`CI
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +18,18 @@ from _local_cluster import environment, settings
 
 HERE = Path(__file__).parent
 
-if "pyspark" not in sys.modules and not os.environ.get("CI"):
-    pytest.importorskip("pyspark", reason="needs svead-stream[spark]")
+
+class Skipped(pytest.Module):
+    """A file of tests that cannot even be imported."""
+
+    def collect(self):
+        pytest.skip("needs svead-stream[spark]")
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    if importlib.util.find_spec("pyspark") is None and not os.environ.get("CI"):
+        return Skipped.from_parent(parent, path=module_path)
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
