@@ -47,13 +47,13 @@ def against_paper(panels: Mapping[str, Sequence[tuple[str, float, float]]], path
             axis.set_axisbelow(True)
             axis.set_title(f"SVEAD, {metric}")
         axes[0][0].invert_yaxis()
-        axes[0][0].legend(loc="lower left")
         figure.tight_layout()
+        figure.legend(*axes[0][0].get_legend_handles_labels(), loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
         _save(figure, path)
 
 
 def overall(here: Mapping[str, Mapping[str, float]], paper: Mapping[str, Mapping[str, float]], path: Path) -> None:
-    """Means of all methods: bars for what ran here, rings for the paper's figures."""
+    """Means of all methods: dots for what ran here, rings for the paper's figures."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, len(here), figsize=(9, 3.6), squeeze=False)
         for axis, metric in zip(axes[0], here, strict=True):
@@ -61,15 +61,12 @@ def overall(here: Mapping[str, Mapping[str, float]], paper: Mapping[str, Mapping
             names = list(dict.fromkeys([*ran, *theirs]))
             names.sort(key=lambda m: ran.get(m, theirs.get(m, 0.0)))
             at = np.arange(len(names))
-            values = [ran.get(m, np.nan) for m in names]
-            axis.barh(
-                at, values, color=[OURS if m == "SVEAD" else "#b9c7d6" for m in names], height=0.62, label="run here"
-            )
-            rings = [theirs.get(m, np.nan) for m in names]
-            axis.scatter(rings, at, s=30, facecolor="white", edgecolor="#222222", zorder=3, label="in the paper")
+            values, rings = ([side.get(m, np.nan) for m in names] for side in (ran, theirs))
+            axis.scatter(rings, at, s=44, facecolor="white", edgecolor="#222222", label="in the paper")
+            axis.scatter(values, at, s=22, c=[OURS if m == "SVEAD" else THEIRS for m in names], label="run here")
             axis.set_yticks(at, names)
-            known = [v for v in [*values, *rings] if not np.isnan(v)]
-            axis.set_xlim(max(0.0, min(known) - 0.08), max(known) + 0.04)
+            axis.grid(color="#eceef0")
+            axis.set_axisbelow(True)
             axis.set_title(f"mean {metric}")
         axes[0][-1].legend(loc="lower right")
         figure.tight_layout()
@@ -179,7 +176,7 @@ def _critical_difference(axis: Any, title: str, names: Sequence[str], ranks: Flo
     axis.set_xlim(low - 0.28 * k, high + 0.28 * k)
     axis.set_ylim(-top - half * 0.75, 2.2)
     axis.axis("off")
-    axis.set_title(title, loc="left", pad=2)
+    axis.set_title(title, loc="left", pad=10)
     axis.plot([low, high], [0, 0], color="black", lw=1)
     for tick in range(1, k + 1):
         axis.plot([tick, tick], [0, 0.18], color="black", lw=1)

@@ -54,7 +54,8 @@ def ranks(
                 names = present
                 values = np.array([[found[d.name][m].mean[metric] for m in names] for d in datasets])
             else:
-                table = paper[f"auc_{metric}"]
+                # One data set of the paper has AUC-PR figures only.
+                table = {data: row for data, row in paper[f"auc_{metric}"].items() if data in paper["auc_roc"]}
                 names = list(next(iter(table.values())))
                 values = np.array([[table[data][m] for m in names] for data in table])
             if len(names) < 2:
