@@ -14,7 +14,7 @@ demo: .venv/ready
 
 test: .venv/ready
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/test_streaming_oracle.py tests/test_batch.py \
-		-k "mixed or more_anchors or equal_points or algorithm_1 or missing" -q -W ignore::RuntimeWarning \
+		-k "mixed or more_anchors or equal_points or anew or algorithm_1 or missing" -q -W ignore::RuntimeWarning \
 		--cov=svead_stream.kernels --cov-report=term-missing --cov-fail-under=95
 	$(BIN)/python -m pytest
 

@@ -22,13 +22,14 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
     return {
         "counters": (np.int64, (N_COUNTERS,)),
         "rng": (np.uint64, (1,)),
-        "cutoff": (np.float64, (1,)),
+        "levels": (np.float64, (2,)),
         "centre": (np.float64, (d,)),
         "rate": (np.float64, (d,)),
         "warp_rate": (np.float64, (d,)),
         "spread": (np.float64, (4, d)),
         "rows": (np.float64, (window, d)),
         "suspicion": (np.float64, (window,)),
+        "arrived": (np.int64, (window,)),
         "anchors": (np.float64, (t, m, d)),
         "weight": (np.float64, (t, d)),
         "metric": (np.float64, (t, 5)),
@@ -88,11 +89,13 @@ def restored(arrays: Arrays, t: int, m: int, window: int, d: int) -> State:
 def _check(a: dict[str, Any], m: int, window: int) -> None:
     counters, anchors = a["counters"], a["metric"][:, search.ANCHORS]
     sound = {
-        "counters": (counters >= 0).all() and counters[model.STORED] <= min(window, counters[model.SEEN]),
+        "counters": (counters >= 0).all()
+        and counters[model.STORED] <= min(window, counters[model.SEEN])
+        and counters[model.BORN] <= counters[model.SEEN],
         "metric": np.isfinite(a["metric"]).all() and ((anchors >= 0) & (anchors <= m)).all(),
         "rows": not np.isinf(a["rows"]).any(),
     }
-    for name in ("cutoff", "centre", "suspicion", "anchors"):
+    for name in ("levels", "centre", "suspicion", "anchors"):
         sound[name] = np.isfinite(a[name]).all()
     for name in ("rate", "warp_rate", "spread", "weight", "cells"):
         sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()

@@ -144,7 +144,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         geometry = (s.centre, s.rate, s.warp_rate, s.metric, s.cells, s.product, s.bias, s.placed, s.scale)
         self._score_arguments = (*geometry, self.scaling == "mixed", *last)
         sample = (s.sample, s.sample_t, s.sample_gaps)
-        self._learn_arguments = (self._plan.fade, s.counters, s.rng, s.rows, s.suspicion, s.cells, *sample, *last)
+        points = (s.levels, s.rows, s.suspicion, s.arrived)
+        self._learn_arguments = (self._plan.fade, s.counters, s.rng, *points, s.cells, *sample, *last)
 
     @property
     def n_seen_(self) -> int:

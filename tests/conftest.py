@@ -4,4 +4,5 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT / "tests"))
+sys.path.append(str(ROOT / "benchmarks"))  # last: a file there may be called like a library

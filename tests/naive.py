@@ -89,6 +89,7 @@ class NaiveStream:
         self.names, self.seen, self.rows, self.suspicion = [], 0, [], []
         self.partitions = []
         self.missing = 0
+        self.born, self.arrived, self.cutoff, self.surprise, self.restarts = 0, [], 0.0, 0.0, 0
 
     def row(self, event, names):
         def value(name):
@@ -136,25 +137,42 @@ class NaiveStream:
         self.refresh_what_is_due()
 
     def offer(self, x, score):
+        self.surprise += ((score > self.cutoff) - self.surprise) / 64
         if len(self.rows) < self.window:
             self.rows.append(x)
             self.suspicion.append(score)
-        elif self.rng.draw() < max(self.window / self.seen, self.fade):
+            self.arrived.append(self.seen)
+        elif self.rng.draw() < max(self.window / (self.seen - self.born), self.fade):
             slot = int(self.rng.draw() * self.window)
-            self.rows[slot], self.suspicion[slot] = x, score
+            self.rows[slot], self.suspicion[slot], self.arrived[slot] = x, score, self.seen
+
+    def start_anew(self):
+        """Keep only what came lately and surprised, if most of what came lately did."""
+        if self.fade == 0 or self.surprise <= 0.5 or self.seen - self.born < 64:
+            return False
+        points = zip(self.rows, self.arrived, self.suspicion, strict=True)
+        late = [(x, at) for x, at, s in points if at > self.seen - 128 and s > self.cutoff]
+        if len(late) < FIRST_BUILD:
+            return False
+        self.rows, self.arrived = [x for x, _ in late], [at for _, at in late]
+        self.suspicion = [0.0] * len(late)
+        self.born, self.surprise = self.seen - len(late), 0.0
+        self.restarts += 1
+        return True
 
     def refresh_what_is_due(self):
-        n, t = self.seen, self.t
-        young = n >= FIRST_BUILD and n < self.window and (n & (n - 1)) == 0
-        if young or n == self.window:
-            due = range(t)
-        elif n > self.window and n % BLOCK == 0:
-            due = range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
-        else:
+        n, t, age = self.seen, self.t, self.seen - self.born
+        young = FIRST_BUILD <= age < self.window and (age & (age - 1)) == 0
+        if not (young or age == self.window or (age > self.window and n % BLOCK == 0)):
             return
+        anew = self.start_anew()
+        if self.seen - self.born <= self.window:
+            due = range(t)
+        else:
+            due = range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
         if len(due):
-            cutoff = np.quantile(self.suspicion, 1 - self.trim)
-            self.kept = [i for i, s in enumerate(self.suspicion) if s <= cutoff]
+            self.cutoff = np.quantile(self.suspicion, 1 - self.trim)
+            self.kept = [i for i, s in enumerate(self.suspicion) if s <= self.cutoff]
         for i in due:
             if i % t == 0:
                 self.survey()
@@ -163,6 +181,8 @@ class NaiveStream:
                 self.partitions.append(built)
             else:
                 self.partitions[i % t] = built
+        if anew:
+            self.cutoff = np.inf
 
     def survey(self):
         """Centre and spreads of each feature over the kept sample."""

@@ -151,12 +151,13 @@ def test_without_half_life_the_sample_is_uniform_over_the_stream():
 
 def test_with_a_half_life_half_of_the_sample_is_younger():
     n, half_life = 5000, 200
-    X = np.arange(n, dtype=float)[:, None]
+    X = data(n)
     ages = []
     for seed in range(40):
         model = StreamingSVEAD(n_partitions=1, n_anchors=1, window=64, half_life=half_life, seed=seed)
         model.learn_many(X)
-        ages.append(n - 1 - model._state.rows[:, 0])
+        np.testing.assert_array_equal(model._state.rows, X[model._state.arrived - 1])
+        ages.append(n - model._state.arrived)
     ages = np.concatenate(ages)
     assert np.mean(ages < half_life) == pytest.approx(0.5, abs=0.04)
     assert np.mean(ages < 2 * half_life) == pytest.approx(0.75, abs=0.04)
@@ -177,6 +178,27 @@ def test_it_follows_an_abrupt_change():
     model.learn_many(rng.normal(size=(2000, 4)) + 50)
     X = np.vstack([rng.normal(size=(300, 4)) + 50, rng.normal(size=(30, 4))])
     assert roc_auc_score([0] * 300 + [1] * 30, model.score_many(X)) > 0.99
+
+
+def test_it_starts_anew_when_most_events_surprise_and_not_for_a_few():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(seed=0)
+    model.learn_many(rng.normal(size=(3000, 4)))
+    burst = copy.deepcopy(model)
+    burst.learn_many(np.vstack([rng.normal(size=(25, 4)) + 50, rng.normal(size=(175, 4))]))
+    usual = np.median(burst.score_many(rng.normal(size=(300, 4))))
+    assert usual < 0.6 < np.median(burst.score_many(rng.normal(size=(300, 4)) + 50))
+    model.learn_many(rng.normal(size=(200, 4)) + 50)
+    assert np.median(model.score_many(rng.normal(size=(300, 4)) + 50)) < 0.6
+    assert np.median(model.score_many(rng.normal(size=(300, 4)))) > 0.6
+
+
+def test_without_half_life_it_never_starts_anew():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(seed=0, half_life=None)
+    model.learn_many(rng.normal(size=(3000, 4)))
+    model.learn_many(rng.normal(size=(300, 4)) + 50)
+    assert np.median(model.score_many(rng.normal(size=(300, 4)))) < 0.6
 
 
 def test_scores_of_mixed_scaling_lie_between_0_and_1():

@@ -63,6 +63,8 @@ def compare_state(model, oracle):
     assert model.feature_names_ == oracle.names
     state = model._state
     assert int(state.rng[0]) == oracle.rng.state
+    assert state.levels[1] == pytest.approx(oracle.surprise)
+    assert list(state.arrived[: len(oracle.arrived)]) == oracle.arrived
     np.testing.assert_array_equal(state.rows[: len(oracle.rows)], np.array(oracle.rows).reshape(-1, len(oracle.names)))
     for k, p in enumerate(oracle.partitions):
         m = len(p.anchors)
@@ -105,6 +107,19 @@ def test_a_mini_batch_equals_the_oracle(scaling):
     np.testing.assert_allclose(
         model.score_many(X[:5]), [oracle.score(dict(enumerate(row))) for row in X[:5]], rtol=1e-5
     )
+
+
+def test_a_model_that_starts_anew_equals_the_oracle():
+    rng = np.random.default_rng(5)
+    model = StreamingSVEAD(**SHAPE, seed=7)
+    oracle = oracle_of(model)
+    for row in np.vstack([rng.normal(size=(150, 3)), rng.normal(size=(250, 3)) * 3 + 40]).tolist():
+        event = dict(enumerate(row))
+        assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        model.learn_one(event)
+        oracle.learn(event)
+        compare_state(model, oracle)
+    assert oracle.restarts == 1
 
 
 def test_equal_points_equal_the_oracle():

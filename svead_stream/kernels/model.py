@@ -14,11 +14,17 @@ POINTS_PER_ANCHOR = 4  # at least, in the sample; a young model has fewer anchor
 SMALLEST_SCALE = 1e-150  # a feature that spreads less is constant
 TRIMMED = 0.1  # share of the sample, the most suspicious, that is left out of anchors, scales and cells
 MOST_USUAL = 7.0  # a partition does not add an event that would score more than so many times the usual there
+MEMORY = 64  # events over which surprise is averaged
+TOO_MUCH = 0.5  # surprise at which a model starts anew: what it knows is not what comes
+LATE = 128  # events that a model may start anew from
+UNKNOWN = 1e300  # a cutoff that nothing exceeds
 LOGS_TOGETHER = 8  # factors multiplied before a logarithm is taken
 LARGEST_FACTOR = 1e30  # so many of them stay finite
 
 # positions in the counters
-SEEN, STORED, BUILT, MISSING = 0, 1, 2, 3
+SEEN, STORED, BORN, MISSING = 0, 1, 2, 3
+# positions in the levels
+CUTOFF, SURPRISE = 0, 1
 LIMIT = 3  # in a cell, after COUNT, SUM and MAX
 # scalings, the first four with a row of spreads; MIXED takes all in turn
 NONE, STD, IQR, RANGE, LOG, MIXED = 0, 1, 2, 3, 4, 5
@@ -35,15 +41,16 @@ class Plan(NamedTuple):
 class State(NamedTuple):
     """The arrays of a model. The second group follows from the first; only the first is saved."""
 
-    counters: I64  # SEEN, STORED, BUILT, MISSING
+    counters: I64  # SEEN events, STORED points of the sample, BORN: events before it began, MISSING values
     rng: U64  # (1,)
-    cutoff: F64  # (1,) suspicion above which a point of the sample is left out
+    levels: F64  # (2,) CUTOFF: suspicion above which a point is left out; SURPRISE: share of late events above it
     centre: F64  # (d,) of the frame
     rate: F64  # (d,) frame units per unit; 0 where nothing is known of the feature
     warp_rate: F64  # (d,) the same for warped units
     spread: F64  # (4, d) none, std, iqr, range; 0 where nothing is known
     rows: F64  # (window, d) the sample, NaN where missing
     suspicion: F64  # (window,)
+    arrived: I64  # (window,) which event each of them was
     anchors: F64  # (t, m, d)
     weight: F64  # (t, d) 0 where a partition does not use the feature
     metric: F64  # (t, 5) LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED

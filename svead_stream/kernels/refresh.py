@@ -7,11 +7,14 @@ import math
 import numpy as np
 
 from svead_stream.kernels.model import (
-    BUILT,
+    BORN,
+    CUTOFF,
     FIRST_BUILD,
     IQR,
+    LATE,
     LIMIT,
     LOG,
+    MEMORY,
     MIXED,
     MOST_USUAL,
     NONE,
@@ -21,7 +24,10 @@ from svead_stream.kernels.model import (
     SMALLEST_SCALE,
     STD,
     STORED,
+    SURPRISE,
+    TOO_MUCH,
     TRIMMED,
+    UNKNOWN,
     Plan,
     State,
     choose,
@@ -48,14 +54,39 @@ from svead_stream.kernels.simd import kernel
 
 
 @kernel
-def until_refresh(n: int, window: int) -> int:
+def until_refresh(n: int, born: int, window: int) -> int:
     """How many events from the n-th on until something is refreshed: as a young sample doubles, then regularly."""
-    if n >= window:
+    if n - born >= window:
         return BLOCK - n % BLOCK
     at = FIRST_BUILD
-    while at <= n:
+    while at <= n - born:
         at *= 2
-    return min(at, window) - n
+    return min(at, window) - (n - born)
+
+
+@kernel
+def start_anew(state: State) -> bool:
+    """If most of what came lately surprises, forget all but that; a model that follows drift need not wait for it."""
+    n, born = state.counters[SEEN], state.counters[BORN]
+    if state.levels[SURPRISE] <= TOO_MUCH or n - born < MEMORY:
+        return False
+    late = 0
+    for i in range(state.counters[STORED]):
+        if state.arrived[i] > n - LATE and state.suspicion[i] > state.levels[CUTOFF]:
+            state.order[late] = i
+            late += 1
+    if late < FIRST_BUILD:
+        return False
+    for slot in range(late):
+        i = state.order[slot]
+        for f in range(state.rows.shape[1]):
+            state.rows[slot, f] = state.rows[i, f]
+        state.arrived[slot] = state.arrived[i]
+        state.suspicion[slot] = 0.0
+    state.counters[STORED] = late
+    state.counters[BORN] = n - late
+    state.levels[SURPRISE] = 0.0
+    return True
 
 
 @kernel
@@ -94,7 +125,7 @@ def list_kept(state: State) -> int:
     """Put the points of the sample that are not left out into the order, and answer how many they are."""
     n = 0
     for i in range(state.counters[STORED]):
-        if state.suspicion[i] <= state.cutoff[0]:
+        if state.suspicion[i] <= state.levels[CUTOFF]:
             state.order[n] = i
             n += 1
     return n
@@ -106,7 +137,7 @@ def take_cutoff(state: State) -> None:
     stored = state.counters[STORED]
     for i in range(stored):
         state.values[i] = state.suspicion[i]
-    state.cutoff[0] = quantile(state.values, stored, 1.0 - TRIMMED, 0, stored - 1)
+    state.levels[CUTOFF] = quantile(state.values, stored, 1.0 - TRIMMED, 0, stored - 1)
 
 
 @kernel
@@ -255,14 +286,14 @@ def build(k: int, state: State, plan: Plan) -> None:
             apart[first:],
         )
     for i in range(stored):
-        if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
+        if found[i] >= 0 and state.suspicion[i] <= state.levels[CUTOFF]:
             learn_in_cell(state.cells[k, found[i]], apart[i])
     for j in range(m):
         cell = state.cells[k, j]
         ratio[j] = cell[SUM] / cell[COUNT] / cell[MAX] if cell[MAX] > 0 else 1.0
     unit = 0.0
     for i in range(stored):
-        if found[i] >= 0 and state.suspicion[i] <= state.cutoff[0]:
+        if found[i] >= 0 and state.suspicion[i] <= state.levels[CUTOFF]:
             unit += apart[i] * ratio[found[i]] / n
     if unit == 0.0:
         unit = 1.0
@@ -274,9 +305,10 @@ def build(k: int, state: State, plan: Plan) -> None:
 @kernel
 def refresh(state: State, plan: Plan) -> None:
     """Refresh what is due after the last event: all partitions of a young model, else the next ones in turn."""
+    anew = plan.fade > 0 and start_anew(state)
     n, t = state.counters[SEEN], state.metric.shape[0]
     first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
-    if n <= state.rows.shape[0]:
+    if n - state.counters[BORN] <= state.rows.shape[0]:
         first, last = 0, t
     if first < last:
         take_cutoff(state)
@@ -284,4 +316,5 @@ def refresh(state: State, plan: Plan) -> None:
         if i % t == 0:
             survey(state)
         build(i % t, state, plan)
-    state.counters[BUILT] = 1
+    if anew:
+        state.levels[CUTOFF] = UNKNOWN

@@ -13,13 +13,17 @@ import math
 import numpy as np
 
 from svead_stream.kernels.model import (
+    BORN,
+    CUTOFF,
     LARGEST_FACTOR,
     LIMIT,
     LOGS_TOGETHER,
+    MEMORY,
     MISSING,
     MIXED,
     SEEN,
     STORED,
+    SURPRISE,
     Plan,
     State,
     draw,
@@ -118,8 +122,10 @@ def offer(
     fade: float,
     counters: I64,
     rng: U64,
+    levels: F64,
     rows: F64,
     suspicion: F64,
+    arrived: I64,
     sample: F32,
     sample_t: F32,
     sample_gaps: I64,
@@ -128,14 +134,16 @@ def offer(
     window, d = rows.shape
     dp = x.shape[0] // 2
     counters[SEEN] += 1
+    levels[SURPRISE] += ((1.0 if score > levels[CUTOFF] else 0.0) - levels[SURPRISE]) / MEMORY
     slot = counters[STORED]
     if slot < window:
         counters[STORED] += 1
     else:
-        if draw(rng) >= max(window / counters[SEEN], fade):
+        if draw(rng) >= max(window / (counters[SEEN] - counters[BORN]), fade):
             return
         slot = int(draw(rng) * window)
     suspicion[slot] = score
+    arrived[slot] = counters[SEEN]
     block, b = slot // BLOCK, slot % BLOCK
     sample_gaps[block, b] = gaps
     for f in range(d):
@@ -153,8 +161,10 @@ def learn_point(
     fade: float,
     counters: I64,
     rng: U64,
+    levels: F64,
     rows: F64,
     suspicion: F64,
+    arrived: I64,
     cells: F64,
     sample: F32,
     sample_t: F32,
@@ -177,8 +187,8 @@ def learn_point(
     for k in range(cells.shape[0]):
         if found[k] >= 0 and apart[k] <= cells[k, found[k], LIMIT]:
             learn_in_cell(cells[k, found[k]], apart[k])
-    offer(row, x, gaps, score, fade, counters, rng, rows, suspicion, sample, sample_t, sample_gaps)
-    return until_refresh(counters[SEEN] - 1, rows.shape[0]) == 1
+    offer(row, x, gaps, score, fade, counters, rng, levels, rows, suspicion, arrived, sample, sample_t, sample_gaps)
+    return until_refresh(counters[SEEN] - 1, counters[BORN], rows.shape[0]) == 1
 
 
 @kernel
@@ -193,7 +203,7 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
     while at < X.shape[0]:
         wanted = BLOCK
         if learn:
-            wanted = min(BLOCK, until_refresh(state.counters[SEEN], state.rows.shape[0]))
+            wanted = min(BLOCK, until_refresh(state.counters[SEEN], state.counters[BORN], state.rows.shape[0]))
         n = 0
         while n < wanted and at < X.shape[0]:
             out[at] = 0.0
@@ -238,11 +248,17 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
                     plan.fade,
                     state.counters,
                     state.rng,
+                    state.levels,
                     state.rows,
                     state.suspicion,
+                    state.arrived,
                     state.sample,
                     state.sample_t,
                     state.sample_gaps,
                 )
-        if learn and n == wanted and until_refresh(state.counters[SEEN] - 1, state.rows.shape[0]) == 1:
+        if (
+            learn
+            and n == wanted
+            and until_refresh(state.counters[SEEN] - 1, state.counters[BORN], state.rows.shape[0]) == 1
+        ):
             refresh(state, plan)
