@@ -4,12 +4,18 @@ BIN := .venv/bin
 
 .PHONY: demo test lint bench docs clean
 
-.venv/ready: pyproject.toml
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[kafka,dev]'
+	$(PIP) --editable .
 	touch $@
 
-demo: .venv/ready
+.venv/ready: .venv/installed
+	$(PIP) --editable '.[kafka,spark,bench,dev]'
+	touch $@
+
+demo: .venv/installed
 	$(BIN)/svead-stream demo --out results/demo
 
 test: .venv/ready
@@ -27,7 +33,7 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/speed.py
 
 docs: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
