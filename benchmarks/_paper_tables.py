@@ -47,7 +47,7 @@ def tables(
     """Run, write tables and pictures, and return the text of them all."""
     found = run_searches(datasets, methods, seeds, limit, store)
     present = [m.name for m in METHODS if all(m.name in by_method for by_method in found.values())]
-    parts = [_summary(datasets, found, present, paper, limit, store, folder)]
+    parts = [_summary(datasets, found, present, paper, seeds, limit, store, folder)]
     for metric in METRICS:
         parts += [_here(datasets, found, present, paper, metric, folder), _papers(datasets, paper, metric, folder)]
     parts += [_settings(datasets, found, folder), _deviations(datasets, found, paper, seeds, store, folder)]
@@ -87,11 +87,11 @@ def _means(
     return here, there
 
 
-def _unscaled(datasets: Sequence[Dataset], name: str, limit: float, store: Store) -> float:
-    """Mean AUC-ROC of a method with features as they are, its other parameter searched; first seed."""
+def _unscaled(datasets: Sequence[Dataset], name: str, seeds: int, limit: float, store: Store) -> float:
+    """Mean AUC-ROC of a method with features as they are, its other parameter searched."""
     method = BY_NAME[name]
     plain = replace(method, grid=[setting for setting in method.grid if setting.get("scaling", "none") == "none"])
-    return float(np.mean([search(plain, data, 1, limit, store).mean["roc"] for data in datasets]))
+    return float(np.mean([search(plain, data, seeds, limit, store).mean["roc"] for data in datasets]))
 
 
 def _summary(
@@ -99,6 +99,7 @@ def _summary(
     found: Searches,
     present: Sequence[str],
     paper: Figures,
+    seeds: int,
     limit: float,
     store: Store,
     folder: Path,
@@ -111,7 +112,7 @@ def _summary(
     rows.sort(key=lambda row: -np.nanmax(row[1:3]))
     common = [data for data in datasets if data.name in _common(datasets, paper)] or datasets
     for row in rows:
-        row.insert(2, _unscaled(common, row[0], limit, store) if row[0] in present else float("nan"))
+        row.insert(2, _unscaled(common, row[0], seeds, limit, store) if row[0] in present else float("nan"))
     capped = [d for d in datasets if d.capped]
     title = f"# Tables\n\nMean over {len(_common(datasets, paper)) or len(datasets)} data sets"
     title += " that the paper has too." if paper else "."
