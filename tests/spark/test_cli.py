@@ -90,7 +90,7 @@ def test_spark_submit_runs_the_command(surroundings, frame, tmp_path):
             entry, "score", tmp_path / "in.parquet", "-o", tmp_path / "out", "--save", tmp_path / "m.svead",
             "--partitions", "3", "--anchors", "3",
         ],
-        capture_output=True, text=True, timeout=180,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert len(pd.read_parquet(tmp_path / "out")) == 500

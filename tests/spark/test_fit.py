@@ -78,13 +78,13 @@ def test_a_killed_executor_changes_nothing(spark, data, model):
     assert len(before) == 2
     thread.start()
     tracker = spark.sparkContext.statusTracker()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300  # only so that nothing hangs
     while not any(_is_halfway(tracker.getStageInfo(i)) for i in tracker.getActiveStageIds()):
         assert thread.is_alive()
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.kill(before[0], signal.SIGKILL)
-    thread.join(120)
+    thread.join(600)
     assert len(results) == 1
     assert before[0] not in executors(spark)
     assert_same_model(results[0], model)

@@ -52,7 +52,7 @@ def test_a_stream_is_scored_directly_and_in_its_micro_batches(spark, data, model
 
     by_batch = stream.writeStream.foreachBatch(each).trigger(availableNow=True).start()
     for query in (direct, by_batch):
-        query.awaitTermination(120)
+        query.awaitTermination(600)
         assert query.exception() is None
     rows = spark.table("direct").toArrow().to_pandas()
     assert len(rows) == 400
