@@ -349,7 +349,7 @@ def spreads(X: NDArray[np.floating], scaling: str) -> F64:
             result[f] = high - low
         elif scaling == "range":
             result[f] = np.ptp(column)
-        if len(column) > 0 and result[f] == 0:
+        if len(column) > 0 and (result[f] == 0 or np.ptp(column) == 0):  # the std of equal numbers may not be 0
             result[f] = 1.0
     return result
 
@@ -360,7 +360,7 @@ def _frame(rows: NDArray[np.floating]) -> tuple[F64, F64]:
         column = rows[:, f][~np.isnan(rows[:, f])].astype(np.float64)
         if len(column):
             centre[f] = np.median(column)
-            scale = np.std(column)
+            scale = np.std(column) if np.ptp(column) > 0 else 1.0
             rate[f] = 1 / scale if scale > 1e-150 else 1.0
     return centre, rate
 

@@ -133,6 +133,15 @@ def test_spreads_of_constant_and_unknown_features():
     X = np.array([[1.0, np.nan, 2.0], [1.0, np.nan, 4.0]])
     np.testing.assert_array_equal(spreads(X, "std"), [1.0, 0.0, 1.0])
     np.testing.assert_array_equal(spreads(X, "range"), [1.0, 0.0, 2.0])
+    assert spreads(np.full((4096, 1), 0.1), "std") == 1.0
+
+
+def test_a_feature_that_is_nearly_always_the_same_number_keeps_its_scale():
+    X = np.full((5000, 2), 0.1)
+    X[:, 1] = np.random.default_rng(0).normal(size=5000)
+    model = SVEAD(n_partitions=10, random_state=1).fit(X)
+    a, b = model.anomaly_scores([[1.1, 0.0], [1000.1, 0.0]])
+    assert b > 100 * a
 
 
 def test_pickles_score_alike():
