@@ -217,27 +217,11 @@ class StreamingSVEAD(base.AnomalyDetector):
         return self._run(X, feature_names, learn=False)
 
     def learn_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> None:
-        """Learn the rows of X in order, as `learn_one` would.
-
-        Parameters
-        ----------
-        X
-            2-D array or data frame (pandas, polars, pyarrow), one row per event.
-        feature_names
-            Names of the columns of an array; 0, 1, 2 ... without.
-        """
+        """Learn the rows of X in order, as `learn_one` would; takes what `score_many` takes."""
         self._run(X, feature_names, learn=True)
 
     def score_learn_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
-        """Score each row of X and then learn it: the numbers of the loop `score_one`, `learn_one`, much faster.
-
-        Parameters
-        ----------
-        X
-            2-D array or data frame (pandas, polars, pyarrow), one row per event.
-        feature_names
-            Names of the columns of an array; 0, 1, 2 ... without.
-        """
+        """Score each row of X, then learn it: the numbers of the loop, much faster; takes what `score_many` takes."""
         return self._run(X, feature_names, learn=True)
 
     def _run(self, X: Any, feature_names: Sequence[Hashable] | None, learn: bool) -> NDArray[np.float64]:
