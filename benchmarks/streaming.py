@@ -160,18 +160,41 @@ def run(detectors: Sequence[Detector], made: Sequence[Stream], store: Store, lim
     return missing
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean(values: Sequence[float] | Floats) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
 def _common(store: Store, names: set[str], drifting: bool) -> tuple[list[str], list[dict[str, Result]]]:
-    """The detectors with results on stationary (or drifting) streams, and the rows of the streams they all did."""
+    """The detectors to compare on stationary (or drifting) streams, and the rows of the streams they all did.
+
+    A detector that was not judged on most of the streams is left out, so that it does not narrow the comparison.
+    """
     by_stream: dict[str, dict[str, Result]] = defaultdict(dict)
     for (detector, stream), row in store.results.items():
         if stream in names and (row["kind"] != "stationary") == drifting:
             by_stream[stream][detector] = row
-    present = sorted({name for rows in by_stream.values() for name in rows})
-    return present, [rows for rows in by_stream.values() if len(rows) == len(present)]
+    judged: dict[str, int] = defaultdict(int)
+    for rows in by_stream.values():
+        for name, row in rows.items():
+            judged[name] += "auc" in row
+    present = sorted(name for name, count in judged.items() if count > 0.6 * max(judged.values()))
+    return present, [rows for rows in by_stream.values() if all(name in rows for name in present)]
+
+
+def _left_out(name: str, rows: Sequence[Result], width: int) -> str:
+    """The line of a detector that is not compared: how far it came."""
+    slow = sum(row.get("slow", False) for row in rows)
+    errors = {row["error"].split(":")[0] for row in rows if "error" in row}
+    judged = sum("auc" in row for row in rows)
+    why = f"not compared: judged on {judged} of {len(rows)} streams, {slow} at the time limit"
+    return f"| {name} | " + " | ".join(
+        [why + (f", {', '.join(sorted(errors))}" if errors else ""), *[""] * (width - 4)]
+    )
+
+
+def _speed(rows: Sequence[Result]) -> str:
+    points, seconds = sum(row.get("points", 0) for row in rows), sum(row.get("seconds", 0.0) for row in rows)
+    return f"{points / max(seconds, 1e-9):,.0f}"
 
 
 def table(store: Store, names: set[str], missing: dict[str, str]) -> str:
@@ -180,33 +203,33 @@ def table(store: Store, names: set[str], missing: dict[str, str]) -> str:
     Compared on the streams that all have done. A stream that a detector failed on, or whose judged part it
     did not reach in time, counts as chance: an AUC of 0.5, the share of anomalies as AP.
     """
-    cells: dict[str, list[str]] = defaultdict(list)
-    order: dict[str, float] = {}
+    heads = ["AUC", "AP", "rank", "drift AUC", "drift AP", "drift rank", *DRIFTS, "events/s", "slow", "failed"]
+    rows_of: dict[str, list[Result]] = defaultdict(list)
+    for (detector, stream), row in sorted(store.results.items()):
+        if stream in names:
+            rows_of[detector].append(row)
+    cells: dict[str, list[str]] = {}
     counts = []
     for drifting in (False, True):
         present, common = _common(store, names, drifting)
         counts.append(len(common))
         auc = np.array([[rows[name].get("auc", 0.5) for name in present] for rows in common])
-        ap = np.array([[rows[name].get("ap", rows[name].get("share", 0.0)) for name in present] for rows in common])
+        ap = np.array([[rows[name].get("ap", rows[name]["share"]) for name in present] for rows in common])
         ranks = rankdata(-auc, axis=1) if len(common) else auc
+        kinds = np.array([next(iter(rows.values()))["kind"] for rows in common])
         for k, name in enumerate(present if common else []):
-            cells[name] += [""] * (3 if drifting and not cells[name] else 0)
-            cells[name] += [f"{auc[:, k].mean():.3f}", f"{ap[:, k].mean():.3f}", f"{ranks[:, k].mean():.1f}"]
-            order.setdefault(name, -auc[:, k].mean())
-            for kind in DRIFTS if drifting else ():
-                of_kind = [value for value, rows in zip(auc[:, k], common, strict=True) if rows[name]["kind"] == kind]
-                cells[name].append(f"{_mean(of_kind):.3f}")
-    heads = ["AUC", "AP", "rank", "drift AUC", "drift AP", "drift rank", *DRIFTS, "events/s", "slow", "failed"]
+            line = cells.setdefault(name, [""] * 3 if drifting else [])
+            line += [f"{auc[:, k].mean():.3f}", f"{ap[:, k].mean():.3f}", f"{ranks[:, k].mean():.1f}"]
+            line += [f"{_mean(auc[kinds == kind, k]):.3f}" for kind in DRIFTS] if drifting else []
     lines = [f"{counts[0]} stationary and {counts[1]} drifting streams. Slow: streams stopped at the time limit.", ""]
     lines += ["| detector | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
-    for name in sorted(order, key=lambda name: order[name]):
-        rows = [row for (detector, stream), row in store.results.items() if detector == name and stream in names]
-        speed = sum(row.get("points", 0) for row in rows) / max(sum(row.get("seconds", 0.0) for row in rows), 1e-9)
-        cells[name] += ["too slow"] if len(cells[name]) == 3 and _too_slow(name, store) else []
-        cells[name] += [""] * (len(heads) - 3 - len(cells[name]))
-        cells[name] += [f"{speed:,.0f}", str(sum(row.get("slow", False) for row in rows))]
-        cells[name].append(str(sum("auc" not in row for row in rows)))
-        lines.append(f"| {name} | " + " | ".join(cells[name]) + " |")
+    for name in sorted(cells, key=lambda name: cells[name][0], reverse=True):
+        rows = rows_of[name]
+        line = cells[name] + [""] * (len(heads) - 3 - len(cells[name]))
+        line += [_speed(rows), str(sum(row.get("slow", False) for row in rows))]
+        lines.append(f"| {name} | " + " | ".join([*line, str(sum("auc" not in row for row in rows))]) + " |")
+    for name in sorted(rows_of.keys() - cells.keys()):
+        lines.append(_left_out(name, rows_of[name], len(heads)) + f" | {_speed(rows_of[name])} | | |")
     lines += [f"| {name} | {why} |" + " |" * (len(heads) - 1) for name, why in missing.items()]
     return "\n".join(lines)
 

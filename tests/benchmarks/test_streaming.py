@@ -84,7 +84,7 @@ def test_a_slow_peer_is_stopped_and_marked(data: Path, tmp_path: Path) -> None:
     assert result["points"] == 0
 
 
-def test_a_peer_that_fails_counts_as_chance(
+def test_a_peer_that_never_works_is_listed_with_its_error(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(setting: _peers.Setting) -> _peers.Step:
@@ -94,7 +94,22 @@ def test_a_peer_that_fails_counts_as_chance(
     _run(data, tmp_path)
     row = json.loads((tmp_path / "streaming" / "broken-Peer.jsonl").read_text())
     assert row["error"] == "RuntimeError: cannot"
-    assert "| broken Peer | 0.500 |" in capsys.readouterr().out
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("| broken Peer"))
+    assert "judged on 0 of 1 streams" in line
+    assert "RuntimeError" in line
+
+
+def test_a_failure_counts_as_chance_and_ranks_are_over_common_streams(tmp_path: Path) -> None:
+    store = streaming.Store(tmp_path)
+    for name, aucs in {"good": [0.9, 0.8, 0.7], "fails once": [0.6, 0.9, None], "unfinished": [1.0]}.items():
+        for k, auc in enumerate(aucs):
+            row = {"detector": name, "stream": f"s{k}", "kind": "stationary", "share": 0.1, "points": 9, "seconds": 3.0}
+            store.add(row | ({"error": "RuntimeError: cannot"} if auc is None else {"auc": auc, "ap": auc}))
+    lines = streaming.table(store, {"s0", "s1", "s2"}, {}).splitlines()
+    cells = {line.split(" | ")[0]: line.split(" | ")[1:4] for line in lines if line.startswith("| ")}
+    assert cells["| good"] == ["0.800", "0.800", "1.3"]
+    assert cells["| fails once"] == ["0.667", "0.533", "1.7"]
+    assert cells["| unfinished"][0].startswith("not compared")
 
 
 @pytest.mark.parametrize("kind", _streams.DRIFTS)
