@@ -41,7 +41,7 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
         "bias": (np.float32, (t, mp)),
         "placed": (np.float32, (t, m, dp)),
         "scale": (np.float32, (t, dp)),
-        "values": (np.float64, (window,)),
+        "values": (np.float64, (LANES, window)),
         "order": (np.int64, (max(window, d),)),
         "cell_of": (np.int32, (blocks * search.BLOCK,)),
         "far": (np.float64, (blocks * search.BLOCK,)),

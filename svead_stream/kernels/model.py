@@ -64,7 +64,7 @@ class State(NamedTuple):
     placed: F32  # (t, m, dp) anchors, for the distance
     scale: F32  # (t, dp)
 
-    values: F64  # (window,) scratch from here on: kernels do not allocate
+    values: F64  # (LANES, window) scratch from here on: kernels do not allocate
     order: I64  # (max(window, d),)
     cell_of: I32  # (blocks * BLOCK,)
     far: F64  # (blocks * BLOCK,)

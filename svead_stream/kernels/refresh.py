@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from svead_stream.kernels.model import (
     BORN,
     CUTOFF,
@@ -50,7 +48,7 @@ from svead_stream.kernels.search import (
     to_warped,
     transpose,
 )
-from svead_stream.kernels.simd import kernel
+from svead_stream.kernels.simd import LANES, kernel
 
 
 @kernel
@@ -92,32 +90,44 @@ def start_anew(state: State) -> bool:
 @kernel
 def survey(state: State) -> None:
     """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
-    values, kept = state.values, state.order
-    n_kept = list_kept(state)
-    for f in range(state.centre.shape[0]):
-        n = 0
-        low, high = np.inf, -np.inf
+    kept, n_kept, d = state.order, list_kept(state), state.centre.shape[0]
+    for first in range(0, d, LANES):  # as many columns at once as a line of the cache holds
+        together = min(LANES, d - first)
+        counts = state.source
+        for g in range(together):
+            counts[g] = 0
         for i in kept[:n_kept]:
-            v = state.rows[i, f]
-            if v == v:
-                values[n] = v
-                n += 1
-                low, high = min(low, v), max(high, v)
-        state.rate[f] = 0.0
-        state.warp_rate[f] = 0.0
-        state.spread[:, f] = 0.0
-        if n > 0:
-            middle = (n - 1) // 2
-            state.centre[f] = quantile(values, n, 0.5, 0, n - 1)
-            between = quantile(values, n, 0.75, middle, n - 1) - quantile(values, n, 0.25, 0, middle)
-            state.spread[:, f] = 1.0
-            if high - low > SMALLEST_SCALE:
-                state.spread[STD, f] = deviation(values, n, low, high - low)
-                state.spread[RANGE, f] = high - low
-            state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
-            state.rate[f] = 1.0 / state.spread[STD, f]
-            state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else state.spread[RANGE, f])
+            for g in range(together):
+                v = state.rows[i, first + g]
+                if v == v:
+                    state.values[g, counts[g]] = v
+                    counts[g] += 1
+        for g in range(together):
+            survey_feature(first + g, state.values[g], counts[g], state)
     move_frame(state)
+
+
+@kernel
+def survey_feature(f: int, values: F64, n: int, state: State) -> None:
+    """Centre, spreads and rates of one feature from its values; zeros where there are none."""
+    state.rate[f] = 0.0
+    state.warp_rate[f] = 0.0
+    state.spread[:, f] = 0.0
+    if n == 0:
+        return
+    low, high = values[0], values[0]
+    for v in values[:n]:
+        low, high = min(low, v), max(high, v)
+    middle = (n - 1) // 2
+    state.centre[f] = quantile(values, n, 0.5, 0, n - 1)
+    between = quantile(values, n, 0.75, middle, n - 1) - quantile(values, n, 0.25, 0, middle)
+    state.spread[:, f] = 1.0
+    if high - low > SMALLEST_SCALE:
+        state.spread[STD, f] = deviation(values, n, low, high - low)
+        state.spread[RANGE, f] = high - low
+    state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
+    state.rate[f] = 1.0 / state.spread[STD, f]
+    state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else state.spread[RANGE, f])
 
 
 @kernel
@@ -136,8 +146,8 @@ def take_cutoff(state: State) -> None:
     """The suspicion above which points of the sample are left out."""
     stored = state.counters[STORED]
     for i in range(stored):
-        state.values[i] = state.suspicion[i]
-    state.levels[CUTOFF] = quantile(state.values, stored, 1.0 - TRIMMED, 0, stored - 1)
+        state.values[0, i] = state.suspicion[i]
+    state.levels[CUTOFF] = quantile(state.values[0], stored, 1.0 - TRIMMED, 0, stored - 1)
 
 
 @kernel
