@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import KafkaConnectionError, KafkaError, TopicAlreadyExistsError
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, TopicAlreadyExistsError
 
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.options import Options
@@ -21,6 +22,7 @@ from svead_kafka.options import Options
 log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 15_000
+_NEWS_S = 10.0  # how long brokers may take to hear of a new topic
 _ROOM = 16_384  # bytes that score, place and explanation may add to an event
 
 # Exactly-once rests on these: a file must not change them.
@@ -178,7 +180,7 @@ def prepare_topics(clients: Clients) -> dict[str, int]:
             with suppress(TopicAlreadyExistsError):  # another worker of the group was quicker
                 admin.create_topics(settings, wait_for_metadata=True)
             log.info("created topics %s with %d partitions", ", ".join(missing), partitions)
-            counts = _partition_counts(admin, wanted)
+            counts = wait_for_topics(admin, wanted)
         return counts
     finally:
         admin.close()
@@ -200,6 +202,19 @@ def _partition_counts(admin: Any, topics: list[str]) -> dict[str, int]:
     existing = set(admin.list_topics())
     found = admin.describe_topics([topic for topic in topics if topic in existing])
     return {topic["name"]: len(topic["partitions"]) for topic in found if topic["partitions"]}
+
+
+def wait_for_topics(admin: Any, topics: list[str]) -> dict[str, int]:
+    """The number of partitions of every topic, once the broker asked knows them all: some learn of a topic late."""
+    deadline = time.monotonic() + _NEWS_S
+    while True:
+        counts = _partition_counts(admin, topics)
+        missing = [topic for topic in topics if topic not in counts]
+        if not missing:
+            return counts
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError(f"topics {', '.join(missing)} were created, but the brokers don't show them")
+        time.sleep(0.1)
 
 
 def message_limits(clients: Clients, topics: list[str]) -> dict[str, int]:

@@ -15,9 +15,11 @@ import svead_kafka.state
 from broker import Cluster, free_ports
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaTimeoutError
 from river import anomaly, preprocessing
 from streams import Stream, events, work, working
 from svead_kafka import ConfigurationError, GaveUp, Options, StateError, Worker
+from svead_kafka.client import wait_for_topics
 
 # The client leaves some of its sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -226,6 +228,21 @@ def test_missing_topics_are_named(stream: Stream) -> None:
         Worker(stream.options(create_topics=False)).run()
     with pytest.raises(ConfigurationError, match="input topic 'nowhere' does not exist"):
         Worker(stream.options(input=["nowhere"])).run()
+
+
+def test_topics_that_the_brokers_show_late_are_waited_for(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=stream.bootstrap)
+    late = f"{stream.name}-late"
+    creating = threading.Timer(1.0, stream.create, args=[{late: {"num_partitions": 3}}])
+    creating.start()
+    try:
+        assert wait_for_topics(admin, [stream.input, late]) == {stream.input: 4, late: 3}
+        monkeypatch.setattr("svead_kafka.client._NEWS_S", 0.2)
+        with pytest.raises(KafkaTimeoutError, match="never-made"):  # a worker tries again after this one
+            wait_for_topics(admin, [stream.input, "never-made"])
+    finally:
+        creating.join()
+        admin.close()
 
 
 def test_an_output_topic_too_small_for_the_events_is_refused(stream: Stream) -> None:
