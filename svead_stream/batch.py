@@ -375,11 +375,13 @@ def _place(anchors: F64, scales: F64, centre: F64, rate: F64) -> kernels.Geometr
         np.zeros((t, mp), np.float32),
         np.zeros((t, m, dp), np.float32),
         np.zeros((t, dp), np.float32),
+        np.zeros((t, d), np.int64),
         np.zeros((t, 5)),
     )
     geometry.metric[:, search.ANCHORS] = m
     weight = np.repeat(np.where(scales > 0, 1 / np.where(scales > 0, scales, 1), 0.0)[None], t, axis=0)
-    g = geometry
+    g, halves = geometry, np.zeros(m)
+    derived = (g.metric, g.product, g.bias, g.placed, g.scale, g.feature, halves)
     for k in range(t):
-        search.place(k, anchors, weight, centre, rate, rate, g.metric, g.product, g.bias, g.placed, g.scale)
+        search.place(k, anchors, weight, centre, rate, rate, *derived)
     return geometry

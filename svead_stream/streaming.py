@@ -141,8 +141,9 @@ class StreamingSVEAD(base.AnomalyDetector):
         self._features = features
         self._scored: tuple[bytes, float] | None = None  # the row scored last and its score
         last = (np.zeros(2 * dp, np.float32), np.zeros(t, np.int32), np.zeros(t))
-        geometry = (s.centre, s.rate, s.warp_rate, s.metric, s.cells, s.product, s.bias, s.placed, s.scale)
-        self._score_arguments = (*geometry, self.scaling == "mixed", *last)
+        frame = (s.centre, s.rate, s.warp_rate)
+        partitions = (s.metric, s.cells, s.product, s.bias, s.placed, s.scale, s.feature)
+        self._score_arguments = (*frame, *partitions, self.scaling == "mixed", *last)
         sample = (s.sample, s.sample_t, s.sample_gaps)
         points = (s.levels, s.rows, s.suspicion, s.arrived)
         self._learn_arguments = (self._plan.fade, s.counters, s.rng, *points, s.cells, *sample, *last)

@@ -7,6 +7,8 @@ from naive import NaiveStream
 
 from svead_stream import StreamingSVEAD
 from svead_stream.kernels import model as layout
+from svead_stream.kernels.refresh import deviation, sort_columns
+from svead_stream.kernels.simd import LANES
 
 EVENTS = 130 if numba.config.DISABLE_JIT else 400
 SHAPE = {"n_partitions": 5, "n_anchors": 4, "window": 48, "refresh": 60, "half_life": 60}
@@ -136,3 +138,18 @@ def test_equal_points_equal_the_oracle():
     model.learn_one(unknown)
     oracle.learn(unknown)
     assert model.score_one(unknown) == oracle.score(unknown) == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 31, 32, 33, 100, 230, 257])
+def test_columns_are_sorted_whatever_their_length_with_gaps_at_the_end(n):
+    rng = np.random.default_rng(n)
+    values = rng.integers(0, n + 1, size=(n, LANES)) + rng.choice([0.0, 0.5], size=(n, LANES))
+    values[rng.random(values.shape) < 0.2] = np.inf
+    expected = np.sort(values, axis=0)
+    sort_columns(values, n)
+    np.testing.assert_array_equal(values, expected)
+
+
+def test_the_deviation_of_values_with_a_far_tail_is_exact():
+    values = np.sort(np.concatenate([np.random.default_rng(0).normal(1e9, 1e-3, 200), [1e9 + 5e6]]))
+    assert deviation(values, len(values)) == pytest.approx(np.std(values - 1e9), rel=1e-12)

@@ -23,7 +23,8 @@ class Geometry(NamedTuple):
     bias: F32  # (t, mp)
     placed: F32  # (t, m, dp)
     scale: F32  # (t, dp)
-    metric: F64  # (t, 4)
+    feature: I64  # (t, d)
+    metric: F64  # (t, 5)
 
 
 class Scratch(NamedTuple):
@@ -78,6 +79,7 @@ def run(X: NDArray[np.floating], geometry: Geometry, room: Scratch, cells: F64, 
                 geometry.bias,
                 geometry.placed,
                 geometry.scale,
+                geometry.feature,
                 geometry.metric,
                 room.found,
                 room.apart,

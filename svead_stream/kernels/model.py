@@ -59,12 +59,13 @@ class State(NamedTuple):
     sample: F32  # (blocks, BLOCK, 2 * dp) the sample in frame units, then warped
     sample_t: F32  # (blocks, 2 * d, BLOCK)
     sample_gaps: I64  # (blocks, BLOCK) missing values of each
-    product: F32  # (t, d, mp) weighted anchors, for the search
+    product: F32  # (t, d, mp) weighted anchors, for the search: one row for each feature used
     bias: F32  # (t, mp)
     placed: F32  # (t, m, dp) anchors, for the distance
     scale: F32  # (t, dp)
+    feature: I64  # (t, d) the features used
 
-    values: F64  # (LANES, window) scratch from here on: kernels do not allocate
+    values: F64  # (window, LANES) scratch from here on: kernels do not allocate
     order: I64  # (max(window, d),)
     cell_of: I32  # (blocks * BLOCK,)
     far: F64  # (blocks * BLOCK,)

@@ -48,7 +48,7 @@ from svead_stream.kernels.search import (
     to_warped,
     transpose,
 )
-from svead_stream.kernels.simd import LANES, kernel
+from svead_stream.kernels.simd import LANES, exchange, kernel
 
 
 @kernel
@@ -90,44 +90,86 @@ def start_anew(state: State) -> bool:
 @kernel
 def survey(state: State) -> None:
     """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
-    kept, n_kept, d = state.order, list_kept(state), state.centre.shape[0]
+    kept, n, d = state.order, list_kept(state), state.centre.shape[0]
+    values, counts = state.values, state.source
     for first in range(0, d, LANES):  # as many columns at once as a line of the cache holds
         together = min(LANES, d - first)
-        counts = state.source
-        for g in range(together):
-            counts[g] = 0
-        for i in kept[:n_kept]:
+        counts[:LANES] = 0
+        for i in range(n):
             for g in range(together):
-                v = state.rows[i, first + g]
-                if v == v:
-                    state.values[g, counts[g]] = v
-                    counts[g] += 1
+                v = state.rows[kept[i], first + g]
+                counts[g] += v == v
+                values[i, g] = v if v == v else math.inf
+        sort_columns(values, n)
         for g in range(together):
-            survey_feature(first + g, state.values[g], counts[g], state)
+            survey_feature(first + g, values[:, g], counts[g], state)
     move_frame(state)
 
 
 @kernel
 def survey_feature(f: int, values: F64, n: int, state: State) -> None:
-    """Centre, spreads and rates of one feature from its values; zeros where there are none."""
+    """Centre, spreads and rates of one feature from its sorted values; zeros where there are none."""
     state.rate[f] = 0.0
     state.warp_rate[f] = 0.0
     state.spread[:, f] = 0.0
     if n == 0:
         return
-    low, high = values[0], values[0]
-    for v in values[:n]:
-        low, high = min(low, v), max(high, v)
-    middle = (n - 1) // 2
-    state.centre[f] = quantile(values, n, 0.5, 0, n - 1)
-    between = quantile(values, n, 0.75, middle, n - 1) - quantile(values, n, 0.25, 0, middle)
+    reach = values[n - 1] - values[0]
+    between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
+    state.centre[f] = quantile(values, n, 0.5)
     state.spread[:, f] = 1.0
-    if high - low > SMALLEST_SCALE:
-        state.spread[STD, f] = deviation(values, n, low, high - low)
-        state.spread[RANGE, f] = high - low
+    if reach > SMALLEST_SCALE:
+        state.spread[STD, f] = deviation(values, n)
+        state.spread[RANGE, f] = reach
     state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
     state.rate[f] = 1.0 / state.spread[STD, f]
     state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else state.spread[RANGE, f])
+
+
+@kernel
+def sort_columns(values: F64, n: int) -> None:
+    """Sort the first n of every column: Batcher's merge exchange, the same steps whatever the values are."""
+    top = 1
+    while 2 * top < n:
+        top *= 2
+    p = top
+    while p > 0:
+        q, r, apart = top, 0, p
+        while True:
+            room = n - apart - r
+            for c in range(room // (2 * p) * p + min(room % (2 * p), p)):
+                i = r + c + (c & -p)  # p in a row, p left out, and so on
+                exchange(values, i * LANES, (i + apart) * LANES)
+            if q == p:
+                break
+            apart = q - p
+            q //= 2
+            r = p
+        p //= 2
+
+
+@kernel
+def quantile(values: F64, n: int, q: float) -> float:
+    """The quantile of n sorted values, interpolated."""
+    k = int(q * (n - 1))
+    if k == n - 1:
+        return values[k]
+    return values[k] + (q * (n - 1) - k) * (values[k + 1] - values[k])
+
+
+@kernel
+def deviation(values: F64, n: int) -> float:
+    """Standard deviation of n sorted values, in units of their range so that nothing overflows.
+
+    One pass will do: the mean is never further from the middle value than the deviation.
+    """
+    reach, middle = values[n - 1] - values[0], values[(n - 1) // 2]
+    rate, total, square = 1.0 / reach, 0.0, 0.0
+    for i in range(n):
+        z = (values[i] - middle) * rate
+        total += z
+        square += z * z
+    return reach * math.sqrt(square / n - (total / n) ** 2)
 
 
 @kernel
@@ -144,19 +186,21 @@ def list_kept(state: State) -> int:
 @kernel
 def take_cutoff(state: State) -> None:
     """The suspicion above which points of the sample are left out."""
-    stored = state.counters[STORED]
-    for i in range(stored):
-        state.values[0, i] = state.suspicion[i]
-    state.levels[CUTOFF] = quantile(state.values[0], stored, 1.0 - TRIMMED, 0, stored - 1)
+    values, n = state.far, state.counters[STORED]
+    for i in range(n):
+        values[i] = state.suspicion[i]
+    q = 1.0 - TRIMMED
+    k = int(q * (n - 1))
+    divide(values, n, k)
+    for i in range(k + 2, n):
+        values[k + 1] = min(values[k + 1], values[i])
+    state.levels[CUTOFF] = quantile(values, n, q)
 
 
 @kernel
-def quantile(values: F64, n: int, q: float, low: int, high: int) -> float:
-    """The quantile of the first n values, interpolated, whose rank is known to lie between low and high.
-
-    Hoare's selection: moves values around so that none before its rank is larger and none after it is smaller.
-    """
-    k = int(q * (n - 1))
+def divide(values: F64, n: int, k: int) -> None:
+    """Hoare's selection: move values around so that none before the k-th is larger and none after it is smaller."""
+    low, high = 0, n - 1
     while low < high:
         pivot = values[(low + high) // 2]
         i, j = low, high
@@ -175,24 +219,6 @@ def quantile(values: F64, n: int, q: float, low: int, high: int) -> float:
             low = i
         else:
             break
-    if k == n - 1:
-        return values[k]
-    following = values[k + 1]
-    for i in range(k + 2, n):
-        following = min(following, values[i])
-    return values[k] + (q * (n - 1) - k) * (following - values[k])
-
-
-@kernel
-def deviation(values: F64, n: int, low: float, reach: float) -> float:
-    """Standard deviation of the first n values, in units of their range so that nothing overflows."""
-    rate, mean, square = 1.0 / reach, 0.0, 0.0
-    for i in range(n):
-        mean += (values[i] - low) * rate
-    mean /= n
-    for i in range(n):
-        square += ((values[i] - low) * rate - mean) ** 2
-    return reach * math.sqrt(square / n)
 
 
 @kernel
@@ -232,6 +258,8 @@ def place_partition(k: int, state: State) -> None:
         state.bias,
         state.placed,
         state.scale,
+        state.feature,
+        state.ratio,
     )
 
 
@@ -291,6 +319,7 @@ def build(k: int, state: State, plan: Plan) -> None:
             state.bias,
             state.placed,
             state.scale,
+            state.feature,
             state.metric,
             found[first:],
             apart[first:],

@@ -47,6 +47,7 @@ BLOCK = 64  # points searched together; partitions are refreshed at multiples of
 LARGEST = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squared: missing
 SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
 NOTHING = np.float32(-np.inf)
+_ONE, _LARGE = (int(np.float64(v).view(np.int64)) for v in (1.0, 2.0**52))
 # positions in a partition's metric
 LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED = 0, 1, 2, 3, 4
 # positions in a cell
@@ -84,8 +85,11 @@ def to_frame(row: F64, centre: F64, rate: F64, x: F32) -> tuple[int, int]:
 @kernel
 def warp(z: float) -> float:
     """Linear up to 1, then logarithmic: the binary logarithm of 1 + |z|, interpolated between powers of two."""
-    bits = np.float64(1.0 + abs(z)).view(np.int64) - np.float64(1.0).view(np.int64)
-    return math.copysign(bits * 2.0**-52, z)
+    bits = np.float64(1.0 + abs(z)).view(np.int64) - _ONE
+    # What follows is bits * 2**-52 in steps that processors have for vectors.
+    exponent = np.int64(bits >> 52 | _LARGE).view(np.float64) - 2.0**52
+    fraction = np.int64(bits & 2**52 - 1 | _ONE).view(np.float64) - 1.0
+    return math.copysign(exponent + fraction, z)
 
 
 @kernel
@@ -116,9 +120,11 @@ def place(
     bias: F32,
     placed: F32,
     scale: F32,
+    feature: I64,
+    halves: F64,
 ) -> None:
     """Derive from a partition's anchors and weights what the search and the distance need."""
-    d = centre.shape[0]
+    d, m = centre.shape[0], int(metric[k, ANCHORS])
     warped = metric[k, WARPED] > 0
     length = 0.0
     for f in range(d):
@@ -131,36 +137,42 @@ def place(
             w = np.float32(((weight[k, f] if warped else weight[k, f] / rate[f]) / length) ** 2)
         scale[k, f] = w
         if w > 0:
+            feature[k, used] = f
             used += 1
     metric[k, LENGTH] = length
     metric[k, USED] = used
-    bias[k] = NOTHING
-    for j in range(int(metric[k, ANCHORS])):
-        b = 0.0
+    for j in range(m):
+        halves[j] = 0.0
         for f in range(d):
             if warped:
-                z = warp((anchors[k, j, f] - centre[f]) * warp_rate[f])
+                placed[k, j, f] = warp((anchors[k, j, f] - centre[f]) * warp_rate[f])
             else:
-                z = min(max((anchors[k, j, f] - centre[f]) * rate[f], -SATURATED), SATURATED)
-            placed[k, j, f] = z
-            weighted = np.float64(scale[k, f]) * np.float64(placed[k, j, f])
-            product[k, f, j] = weighted
-            b -= 0.5 * weighted * np.float64(placed[k, j, f])
-        bias[k, j] = b
+                placed[k, j, f] = min(max((anchors[k, j, f] - centre[f]) * rate[f], -SATURATED), SATURATED)
+    for i in range(used):
+        f = feature[k, i]
+        for j in range(m):
+            z = np.float64(placed[k, j, f])
+            weighted = np.float64(scale[k, f]) * z
+            product[k, i, j] = weighted
+            halves[j] += 0.5 * weighted * z
+    bias[k] = NOTHING
+    for j in range(m):
+        bias[k, j] = -halves[j]
 
 
 @kernel
-def nearest(k: int, x: F32, start: int, product: F32, bias: F32) -> int:
+def nearest(k: int, x: F32, start: int, used: int, feature: I64, product: F32, bias: F32) -> int:
     """The nearest anchor of one point without gaps: sixteen anchors at a time in the lanes."""
     d, mp = product.shape[1], product.shape[2]
+    listed = feature[k]
     best = splat(NOTHING)
     index = splat_int(0)
     for j in range(0, mp, 2 * LANES):
         c0 = load(bias, k * mp + j)
         c1 = load(bias, k * mp + j + LANES)
         p = k * d * mp + j
-        for f in range(d):
-            v = splat_at(x, start + f)
+        for i in range(used):
+            v = splat_at(x, start + listed[i])
             c0 = fma(load(product, p), v, c0)
             c1 = fma(load(product, p + LANES), v, c1)
             p += mp
@@ -178,9 +190,12 @@ def nearest(k: int, x: F32, start: int, product: F32, bias: F32) -> int:
 
 
 @kernel
-def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, bias: F32, found: I32) -> None:
+def nearest_of_block(
+    k: int, n: int, xt: F32, start: int, m: int, used: int, feature: I64, product: F32, bias: F32, found: I32
+) -> None:
     """The nearest anchor of n points without gaps: sixteen points in the lanes, four anchors at a time."""
     d, mp = product.shape[1], product.shape[2]
+    listed = feature[k]
     for b in range(0, n, 2 * LANES):
         best0 = splat(NOTHING)
         best1 = best0
@@ -197,8 +212,8 @@ def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, 
             c30 = splat_at(bias, o + 3)
             c31 = c30
             p = k * d * mp + j
-            q = start + b
-            for _ in range(d):
+            for f in range(used):
+                q = start + b + listed[f] * BLOCK
                 x0 = load(xt, q)
                 x1 = load(xt, q + LANES)
                 a = splat_at(product, p)
@@ -214,7 +229,6 @@ def nearest_of_block(k: int, n: int, xt: F32, start: int, m: int, product: F32, 
                 c30 = fma(a, x0, c30)
                 c31 = fma(a, x1, c31)
                 p += mp
-                q += BLOCK
             i = splat_int(j)
             index0 = index_of_greater(c00, best0, i, index0)
             best0 = keep_greater(c00, best0)
@@ -283,6 +297,7 @@ def locate_block(
     bias: F32,
     placed: F32,
     scale: F32,
+    feature: I64,
     metric: F64,
     found: I32,
     apart: F64,
@@ -290,7 +305,8 @@ def locate_block(
     """Cells and distances of n points in partition k; warped coordinates, if any, stand behind the others."""
     d, dp, width = product.shape[1], placed.shape[2], x.shape[1]
     start, start_t = (dp, d * BLOCK) if metric[k, WARPED] > 0 else (0, 0)
-    nearest_of_block(k, n, xt, start_t, int(metric[k, ANCHORS]), product, bias, found)
+    used, m = int(metric[k, USED]), int(metric[k, ANCHORS])
+    nearest_of_block(k, n, xt, start_t, m, used, feature, product, bias, found)
     for b in range(n):
         apart[b] = squared_distance(k, found[b], x, b * width + start, placed, scale)
     length = metric[k, LENGTH]

@@ -71,6 +71,11 @@ if _config.DISABLE_JIT:
     def store_int(array: Any, start: Any, value: Any) -> None:
         array.reshape(-1)[start : start + LANES] = value
 
+    def exchange(array: Any, low: Any, high: Any) -> None:
+        flat = array.reshape(-1)
+        a, b = flat[low : low + LANES].copy(), flat[high : high + LANES].copy()
+        flat[low : low + LANES], flat[high : high + LANES] = np.minimum(a, b), np.maximum(a, b)
+
     def fma(a: Any, b: Any, c: Any) -> Any:
         return (a.astype(np.float64) * b + c).astype(np.float32)
 
@@ -110,6 +115,7 @@ else:  # pragma: no cover  (runs inside the compiler)
     F8, I8 = _F8(), _I8()
     _I32 = ir.IntType(32)
     _VF, _VI = ir.VectorType(ir.FloatType(), LANES), ir.VectorType(_I32, LANES)
+    _VD = ir.VectorType(ir.DoubleType(), LANES)
 
     @register_model(_F8)
     class _F8Model(models.PrimitiveModel):
@@ -166,6 +172,21 @@ else:  # pragma: no cover  (runs inside the compiler)
             return context.get_dummy_value()
 
         return types.void(array, types.int64, I8), generate
+
+    @intrinsic
+    def exchange(typing: Any, array: Any, low: Any, high: Any) -> Any:
+        """Order eight pairs of float64, none of them NaN: the lesser of each to low, the greater to high."""
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            places = [_pointer(context, builder, signature, [args[0], at], _VD) for at in args[1:]]
+            pair = [builder.load(place, align=8) for place in places]
+            for place, name in zip(places, ("minnum", "maxnum"), strict=True):
+                kind = ir.FunctionType(_VD, [_VD] * 2)
+                function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v8f64")
+                builder.store(builder.call(function, pair, fastmath=("nnan",)), place, align=8)
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, types.int64), generate
 
     @intrinsic
     def fma(typing: Any, a: Any, b: Any, c: Any) -> Any:

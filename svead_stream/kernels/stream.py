@@ -42,6 +42,7 @@ from svead_stream.kernels.search import (
     INVERSE_UNIT,
     LENGTH,
     U64,
+    USED,
     WARPED,
     is_number,
     learn_in_cell,
@@ -79,6 +80,7 @@ def score_point(
     bias: F32,
     placed: F32,
     scale: F32,
+    feature: I64,
     relative: bool,
     x: F32,
     found: I32,
@@ -94,7 +96,7 @@ def score_point(
     for k in range(metric.shape[0]):
         start = dp if metric[k, WARPED] > 0 else 0
         if gaps == 0:
-            j = nearest(k, x, start, product, bias)
+            j = nearest(k, x, start, int(metric[k, USED]), feature, product, bias)
             far = metric[k, LENGTH] * math.sqrt(squared_distance(k, j, x, start, placed, scale))
         else:
             j, far = nearest_with_gaps(k, x[start : start + d], placed, scale, metric)
@@ -219,7 +221,19 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
         scored[:] = 0
         for k in range(t):
             locate_block(
-                k, n, x, xt, gaps, state.product, state.bias, state.placed, state.scale, state.metric, found, apart
+                k,
+                n,
+                x,
+                xt,
+                gaps,
+                state.product,
+                state.bias,
+                state.placed,
+                state.scale,
+                state.feature,
+                state.metric,
+                found,
+                apart,
             )
             inverse = state.metric[k, INVERSE_UNIT]
             for b in range(n):
