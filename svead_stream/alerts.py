@@ -19,6 +19,7 @@ from river import base
 
 from svead_stream import snapshot
 from svead_stream.errors import SnapshotError
+from svead_stream.kernels.ranks import rank
 
 __all__ = ["ConformalFilter", "Judged"]
 
@@ -209,20 +210,17 @@ class ConformalFilter(base.AnomalyFilter):
         """
         in_batches = getattr(self.detector, "score_learn_many", None)
         if in_batches is not None and not self.protect:
-            scores = np.asarray(in_batches(X, feature_names), dtype=np.float64)
-            p_values = self._take_many(scores.tolist())
+            scores = np.ascontiguousarray(in_batches(X, feature_names), dtype=np.float64)
+            p_values = self._take_many(scores)
         else:
-            p_values = []
-            one_by_one: list[float] = []
+            judged: list[tuple[float, float]] = []
             for x in _events(X, feature_names, keep_missing=in_batches is not None):
                 score = float(self.detector.score_one(x))
-                p_values.append(self.p_value(score))
-                if not self._take(score, p_values[-1]):
+                judged.append((score, self.p_value(score)))
+                if not self._take(*judged[-1]):
                     self.detector.learn_one(x)
-                one_by_one.append(score)
-            scores = np.array(one_by_one, dtype=np.float64)
-        p = np.array(p_values, dtype=np.float64)
-        return Judged(scores, p, p <= self.alert_rate)
+            scores, p_values = np.array(judged, dtype=np.float64).reshape(-1, 2).T
+        return Judged(scores, p_values, p_values <= self.alert_rate)
 
     def _take(self, score: float, p_value: float) -> bool:
         """Add a judged score to the window; return whether its event is to be kept from the detector."""
@@ -232,9 +230,7 @@ class ConformalFilter(base.AnomalyFilter):
         if math.isnan(score) or (score == 0.0 and not self._sorted):
             return False
         capacity = self.capacity
-        while len(self._recent) >= capacity:  # more than one after alert_rate was raised
-            del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
-            self._n_withheld -= self._withheld.popleft()
+        self._forget(capacity - 1)
         self._sorted.insert(bisect_left(self._sorted, score), score)
         self._recent.append(score)
         withhold = self.protect and alert and self._n_withheld < 2 * self.alert_rate * (capacity + 1)
@@ -242,28 +238,32 @@ class ConformalFilter(base.AnomalyFilter):
         self._n_withheld += withhold
         return withhold
 
-    def _take_many(self, scores: list[float]) -> list[float]:
-        """`p_value` and `_take` for score after score, nothing withheld, without the calls: the hot loop."""
-        recent, ordered, withheld = self._recent, self._sorted, self._withheld
-        capacity, p_values = self.capacity, []
-        for score in scores:
-            if math.isnan(score):
-                p_values.append(1.0)
-                continue
-            known, at = len(ordered), bisect_left(ordered, score)
-            p_values.append((known - at + 1) / (known + 1))
-            if score == 0.0 and not known:
-                continue
-            while len(recent) >= capacity:
-                leaves = bisect_left(ordered, recent.popleft())
-                del ordered[leaves]
-                at -= leaves < at
-                self._n_withheld -= withheld.popleft()
-            ordered.insert(at, score)
-            recent.append(score)
-            withheld.append(False)
+    def _forget(self, most: int) -> None:
+        """Let the oldest scores go: one, or more after `alert_rate` was raised."""
+        while len(self._recent) > most:
+            del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
+            self._n_withheld -= self._withheld.popleft()
+
+    def _take_many(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """`p_value` and `_take` for score after score, nothing withheld: the hot loop."""
+        p_values = np.empty(len(scores))
+        capacity = self.capacity
+        self._forget(capacity)
+        known = len(self._recent)
+        if len(scores) < known // 16:  # not worth the moving of the window into arrays and back
+            for i, score in enumerate(scores.tolist()):
+                p_values[i] = self.p_value(score)
+                self._take(score, p_values[i])
+            return p_values
+        recent, ordered = np.empty(known + len(scores)), np.empty(capacity)
+        recent[:known], ordered[:known] = self._recent, self._sorted
+        begin, end = rank(scores, recent, ordered, known, capacity, p_values)
+        self._recent = deque(recent[begin:end].tolist())
+        self._sorted = ordered[: end - begin].tolist()
+        withheld = [*self._withheld, *[False] * (end - known)][begin:]
+        self._withheld, self._n_withheld = deque(withheld), sum(withheld)
         self.n_seen_ += len(scores)
-        self.n_alerts_ += sum(p <= self.alert_rate for p in p_values)
+        self.n_alerts_ += int(np.count_nonzero(p_values <= self.alert_rate))
         return p_values
 
     # snapshots

@@ -17,10 +17,11 @@ def warm_up() -> None:
     >>> import svead_stream
     >>> svead_stream.warm_up()
     """
+    from svead_stream.alerts import ConformalFilter
     from svead_stream.streaming import StreamingSVEAD
 
     model = StreamingSVEAD(n_partitions=1, n_anchors=1, window=8, refresh=8, half_life=None, seed=0)
-    model.score_learn_many(np.arange(16.0)[:, None])
+    ConformalFilter(model).score_learn_many(np.arange(16.0)[:, None])
     for value in range(64):
         event: dict[Hashable, float] = {0: float(value)}
         model.score_one(event)

@@ -118,6 +118,23 @@ def test_mini_batches_are_the_loop_however_they_are_cut(
     assert pickle.dumps(by_batch._recent) == pickle.dumps(by_loop._recent)
 
 
+@pytest.mark.parametrize("sizes", [[300], [3] * 100, [100, 1, 2, 150, 5, 42]])
+def test_long_and_short_mini_batches_with_ties_gaps_and_a_cold_start_are_the_loop(sizes: list[int]) -> None:
+    scores = np.random.default_rng(5).integers(0, 40, size=300) / 40
+    scores[:7], scores[::23] = 0.0, np.nan
+    by_loop = ConformalFilter(Echo(), alert_rate=0.05, window=64)
+    expected = loop(by_loop, [{0: score} for score in scores.tolist()])
+    by_batch = ConformalFilter(BatchEcho(), alert_rate=0.05, window=64)
+    parts = [by_batch.score_learn_many(part[:, None]) for part in np.split(scores, np.cumsum(sizes)[:-1])]
+    assert np.concatenate([part.p_values for part in parts]).tolist() == expected[1]
+    assert (by_batch._recent, by_batch._sorted, by_batch._withheld) == (
+        by_loop._recent,
+        by_loop._sorted,
+        by_loop._withheld,
+    )
+    assert (by_batch.n_seen_, by_batch.n_alerts_) == (by_loop.n_seen_, by_loop.n_alerts_)
+
+
 @pytest.mark.parametrize("alert_rate", [0.001, 0.01, 0.05])
 @pytest.mark.parametrize("shape", ["normal", "lognormal", "cauchy"])
 def test_a_stable_stream_alerts_at_the_rate_asked_for(alert_rate: float, shape: str) -> None:
