@@ -252,8 +252,9 @@ class ConformalFilter(base.AnomalyFilter):
         known = len(self._recent)
         if len(scores) < known // 16:  # not worth the moving of the window into arrays and back
             for i, score in enumerate(scores.tolist()):
-                p_values[i] = self.p_value(score)
-                self._take(score, p_values[i])
+                p = self.p_value(score)
+                self._take(score, p)
+                p_values[i] = p
             return p_values
         recent, ordered = np.empty(known + len(scores)), np.empty(capacity)
         recent[:known], ordered[:known] = self._recent, self._sorted

@@ -133,6 +133,7 @@ def test_long_and_short_mini_batches_with_ties_gaps_and_a_cold_start_are_the_loo
         by_loop._withheld,
     )
     assert (by_batch.n_seen_, by_batch.n_alerts_) == (by_loop.n_seen_, by_loop.n_alerts_)
+    assert type(by_batch.n_alerts_) is int
 
 
 @pytest.mark.parametrize("alert_rate", [0.001, 0.01, 0.05])

@@ -254,14 +254,14 @@ def nearest_of_block(
 
 
 @kernel
-def squared_distance(k: int, j: int, x: F32, start: int, placed: F32, scale: F32) -> float:
+def distance(k: int, j: int, x: F32, start: int, placed: F32, scale: F32) -> float:
     """From a point without gaps to anchor j of partition k, in multiples of the partition's length."""
     m, dp = placed.shape[1], placed.shape[2]
     s = splat(np.float32(0.0))
     for f in range(0, dp, LANES):
         gap = sub(load(x, start + f), load(placed, (k * m + j) * dp + f))
         s = fma(mul(gap, gap), load(scale, k * dp + f), s)
-    return np.float64(total(s))
+    return np.float64(np.sqrt(total(s)))
 
 
 @kernel
@@ -307,11 +307,9 @@ def locate_block(
     start, start_t = (dp, d * BLOCK) if metric[k, WARPED] > 0 else (0, 0)
     used, m = int(metric[k, USED]), int(metric[k, ANCHORS])
     nearest_of_block(k, n, xt, start_t, m, used, feature, product, bias, found)
-    for b in range(n):
-        apart[b] = squared_distance(k, found[b], x, b * width + start, placed, scale)
     length = metric[k, LENGTH]
     for b in range(n):
-        apart[b] = length * math.sqrt(apart[b])
+        apart[b] = length * distance(k, found[b], x, b * width + start, placed, scale)
     for b in range(n):
         if gaps[b] > 0:
             found[b], apart[b] = nearest_with_gaps(k, x[b, start : start + d], placed, scale, metric)

@@ -44,13 +44,13 @@ from svead_stream.kernels.search import (
     U64,
     USED,
     WARPED,
+    distance,
     is_number,
     learn_in_cell,
     locate_block,
     nearest,
     nearest_with_gaps,
     score_in_cell,
-    squared_distance,
     to_frame,
     to_warped,
     transpose,
@@ -97,7 +97,7 @@ def score_point(
         start = dp if metric[k, WARPED] > 0 else 0
         if gaps == 0:
             j = nearest(k, x, start, int(metric[k, USED]), feature, product, bias)
-            far = metric[k, LENGTH] * math.sqrt(squared_distance(k, j, x, start, placed, scale))
+            far = metric[k, LENGTH] * distance(k, j, x, start, placed, scale)
         else:
             j, far = nearest_with_gaps(k, x[start : start + d], placed, scale, metric)
         found[k] = j
