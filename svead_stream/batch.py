@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from svead_stream.kernels import search
 from svead_stream.kernels.simd import LANES
 
 F64 = NDArray[np.float64]
+Part = TypeVar("Part")
 
 CHUNK = 16_384  # rows of one task; the numbers do not depend on the number of threads, only on this
 FRAME_ROWS = 4_096  # enough to centre and scale the arithmetic; the results do not hang on it
@@ -120,7 +121,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             np.array(drawn, np.float64), spreads(X, self.scaling), X[rng.choice(n, min(n, FRAME_ROWS), False)]
         )
         self.cells_ = np.zeros((*self.anchors_.shape[:2], 3))
-        for part in self._in_threads(X, "cells", lambda chunk, room: self.cells_of(chunk, room)):
+        for part in self._in_threads(len(X), "cells", lambda rows, room: self.cells_of(X[rows], room)):
             merge_cells(self.cells_, part)
         self.anomaly_scores_ = self._scores(X, score_table(self.cells_), "scores")
         self._set_offset()
@@ -161,38 +162,33 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return cells
 
     def _scores(self, X: NDArray[np.floating], table: F64, what: str) -> F64:
-        def score(chunk: NDArray[np.floating], room: kernels.Scratch) -> F64:
-            out = np.empty(len(chunk))
-            kernels.run(chunk, self._geometry, room, _NO_CELLS, table, out)
-            return out
+        scores = np.empty(len(X))
 
-        scores, at = np.empty(len(X)), 0
-        for part in self._in_threads(X, what, score):
-            scores[at : at + len(part)] = part
-            at += len(part)
+        def score(rows: slice, room: kernels.Scratch) -> None:
+            kernels.run(X[rows], self._geometry, room, _NO_CELLS, table, scores[rows])
+
+        for _ in self._in_threads(len(X), what, score):
+            pass
         return scores
 
-    def _in_threads(
-        self, X: NDArray[np.floating], what: str, work: Callable[[NDArray[np.floating], kernels.Scratch], F64]
-    ) -> Iterator[F64]:
-        """Results of the work on the chunks of X, in order, with no more than two a thread waiting."""
+    def _in_threads(self, n_rows: int, what: str, work: Callable[[slice, kernels.Scratch], Part]) -> Iterator[Part]:
+        """Results of the work on all rows, chunk by chunk, in order, with no more than two a thread waiting."""
         n = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else len(os.sched_getaffinity(0))
-        starts = range(0, len(X), CHUNK)
-        waiting: list[Future[F64]] = []
+        waiting: list[Future[Part]] = []
         rooms = [kernels.scratch_for(self._geometry) for _ in range(2 * n)]
         with ThreadPoolExecutor(n) as pool:
             try:
-                for i, start in enumerate(starts):
+                for i, start in enumerate(range(0, n_rows, CHUNK)):
                     if len(waiting) == 2 * n:
                         yield waiting.pop(0).result()
-                    waiting.append(pool.submit(work, X[start : start + CHUNK], rooms[i % (2 * n)]))
-                    self._show(what, start, len(X))
+                    waiting.append(pool.submit(work, slice(start, start + CHUNK), rooms[i % (2 * n)]))
+                    self._show(what, start, n_rows)
                 while waiting:
                     yield waiting.pop(0).result()
             finally:
                 for future in waiting:
                     future.cancel()
-        self._show(what, len(X), len(X))
+        self._show(what, n_rows, n_rows)
 
     def _show(self, what: str, done: int, total: int) -> None:
         if self.verbose:
@@ -338,20 +334,20 @@ def spreads(X: NDArray[np.floating], scaling: str) -> F64:
     result = np.ones(X.shape[1])
     for f in range(X.shape[1]):
         column = X[:, f]
-        if np.isnan(column).any():
-            column = column[~np.isnan(column)]
-        if len(column) == 0:
+        if np.isnan(column[:FRAME_ROWS]).all() and np.isnan(column).all():
             result[f] = 0.0
-        elif scaling == "std":
-            result[f] = np.std(column, dtype=np.float64)
-        elif scaling == "iqr":
-            low, high = np.percentile(column, [25, 75])
-            result[f] = high - low
-        elif scaling == "range":
-            result[f] = np.ptp(column)
-        if len(column) > 0 and (result[f] == 0 or np.ptp(column) == 0):  # the std of equal numbers may not be 0
-            result[f] = 1.0
+        elif scaling != "none":
+            result[f] = _spread(column[~np.isnan(column)] if np.isnan(column).any() else column, scaling) or 1.0
     return result
+
+
+def _spread(column: NDArray[np.floating], scaling: str) -> float:
+    if scaling == "iqr":
+        low, high = np.percentile(column, [25, 75])
+        return float(high - low)
+    reach = float(np.ptp(column))
+    # The deviation of equal numbers may not be 0.
+    return float(np.std(column, dtype=np.float64)) if scaling == "std" and reach > 0 else reach
 
 
 def _frame(rows: NDArray[np.floating]) -> tuple[F64, F64]:
