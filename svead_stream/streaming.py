@@ -259,19 +259,12 @@ class StreamingSVEAD(base.AnomalyDetector):
         self.score_one(x)
         s, present = self._state, np.abs(self._features.row) <= search.LARGEST
         names = [name for name, here in zip(self._features.names, present, strict=True) if here]
-        point, found, apart = self._score_arguments[-3:]
-        d, dp = len(present), s.scale.shape[1]
-        k = np.flatnonzero((found >= 0) & (apart > 0)) if present.any() else np.empty(0, np.intp)
-        away, cell = apart[k], s.cells[k, found[k]]
-        mean = (cell[:, search.SUM] + away) / (cell[:, search.COUNT] + 1)
-        value = away / np.maximum(away, cell[:, search.MAX]) * mean
-        if self.scaling == "mixed":
-            value = np.log1p(value * s.metric[k, search.INVERSE_UNIT])
-        where = np.where(s.metric[k, search.WARPED, None] != 0, point[dp : dp + d], point[:d])
-        squares = s.scale[k, :d] * np.where(present, where - s.placed[k, found[k], :d], 0.0) ** 2
-        shares = (value / np.maximum(squares.sum(axis=1), np.finfo(np.float32).tiny)) @ squares
+        if not names:
+            return {}
+        shares = np.zeros(len(present))
+        stream.share_out(s.metric, s.cells, s.placed, s.scale, *self._score_arguments[-4:], shares)
         total = shares.sum()
-        shares = shares[present] / total if total > 0 else np.full(len(names), 1 / max(len(names), 1))
+        shares = shares[present] / total if total > 0 else np.full(len(names), 1 / len(names))
         order = np.argsort(-shares, kind="stable")
         return {names[i]: float(shares[i]) for i in order}
 

@@ -62,14 +62,16 @@ class Partition:
         present = used & ~np.isnan(x)
         if not present.any():
             return (None, 0.0) if used.any() else (0, 0.0)
-        if self.warped:
-            at = [warp((p - survey.centre) / survey.warp) for p in (self.anchors, x)]
-            gaps = (at[0] - at[1])[:, present]
-        else:
-            gaps = (self.anchors - x)[:, present] * self.weight[present]
-        squares = (gaps**2).sum(axis=1) * used.sum() / present.sum()
+        squares = (self.gaps(x, survey)[:, present] ** 2).sum(axis=1) * used.sum() / present.sum()
         j = int(squares.argmin())
         return j, math.sqrt(squares[j])
+
+    def gaps(self, x, survey):
+        """Differences to all anchors in each feature, in the partition's own units; 0 where it is not used."""
+        if not self.warped:
+            return (self.anchors - x) * np.where(survey.known, self.weight, 0.0)
+        at = [warp((p - survey.centre) / survey.warp) for p in (self.anchors, x)]
+        return (at[0] - at[1]) * ((self.weight > 0) & survey.known)
 
     def score(self, j, d):
         if d == 0:
@@ -112,6 +114,20 @@ class NaiveStream:
         if self.scaling == "mixed":
             return 1 - math.exp(-np.mean([math.log(1 + s / unit) for s, unit in scores]))
         return float(np.mean([s for s, _ in scores]))
+
+    def shares(self, event):
+        """What each feature present has of the squared distances, weighted by what each partition adds to the score."""
+        x, shares = self.row(event, self.names), np.zeros(len(self.names))
+        for p in self.partitions:
+            j, d = p.locate(x, self)
+            if d > 0:
+                worth = p.score(j, d)
+                worth = math.log(1 + worth / p.unit) if self.scaling == "mixed" else worth
+                squares = np.nan_to_num(p.gaps(x, self)[j]) ** 2
+                shares += worth * squares / squares.sum()
+        total = shares.sum()
+        here = {name: share for name, share, v in zip(self.names, shares, x, strict=True) if not np.isnan(v)}
+        return {name: share / total if total > 0 else 1 / len(here) for name, share in here.items()}
 
     def learn(self, event):
         if np.isnan(self.row(event, event)).all():

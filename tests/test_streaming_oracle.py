@@ -53,6 +53,7 @@ def test_every_score_and_every_cell_equals_the_oracle_after_every_update(scaling
     oracle = oracle_of(model)
     for event in events(EVENTS, seed=3, gaps=gaps, late=late):
         assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        assert model.explain_one(event) == pytest.approx(oracle.shares(event), rel=1e-4, abs=1e-5)
         model.learn_one(event)
         oracle.learn(event)
         compare_state(model, oracle)

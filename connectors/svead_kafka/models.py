@@ -113,7 +113,7 @@ class Model:
         explain = explain and self.top_features > 0 and hasattr(detector, "explain_one")
         before = detector.to_bytes() if explain else b""
         scores, p_values, alerts = self.judge.score_learn_many(table)
-        tops: dict[int, list[dict[str, Any]]] = {}
+        tops: list[list[dict[str, Any]] | None] = [None] * len(run)
         if explain and alerts.any():
             then = type(detector).from_bytes(before)
             done = 0
@@ -121,8 +121,7 @@ class Model:
                 then.learn_many(Table(table.columns, table.matrix[done:i]))
                 tops[i] = self._top(then, run[i])
                 done = i
-        triples = zip(scores.tolist(), p_values.tolist(), alerts.tolist(), strict=True)
-        return [Verdict(*triple, tops.get(i)) for i, triple in enumerate(triples)]
+        return list(map(Verdict, scores.tolist(), p_values.tolist(), alerts.tolist(), tops))
 
     def _table(self, run: list[Event]) -> Table:
         """The events of a run as rows in the model's own order of features; NaN where an event lacks one."""

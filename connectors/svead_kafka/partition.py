@@ -85,9 +85,10 @@ class Partition:
         self, events: Sequence[Event], position: int, explain: bool = True
     ) -> tuple[list[tuple[Event, Verdict]], list[Bad]]:
         """Score and learn events of the partition up to a position; events that a model refuses come back as bad."""
-        verdicts: dict[int, Verdict] = {}
+        scored: list[tuple[Event, Verdict]] = []
         bad: list[Bad] = []
-        for key, own in self._by_key(events).items():
+        groups = self._by_key(events)
+        for key, own in groups.items():
             own = self._not_yet_learned(key, own)
             if not own:
                 continue
@@ -100,9 +101,11 @@ class Partition:
                 if isinstance(verdict, str):
                     bad.append(Bad(event.record, verdict))
                 else:
-                    verdicts[event.record.offset] = verdict
+                    scored.append((event, verdict))
+        if len(groups) > 1:  # back in the order of the partition
+            scored.sort(key=lambda one: one[0].record.offset)
         self.position = position
-        return [(event, verdicts[event.record.offset]) for event in events if event.record.offset in verdicts], bad
+        return scored, bad
 
     def _by_key(self, events: Sequence[Event]) -> dict[Key, list[Event]]:
         if self._maker.options.model_per == "partition":

@@ -117,6 +117,14 @@ class Worker:
         """Finish the batch, save, commit, leave the group and return from `run`. Safe to call from signal handlers."""
         self._stopping.set()
 
+    def warm_up(self) -> None:
+        """Compile what scoring needs before the group counts on this worker; `run` begins with it."""
+        model = self._maker.new("", 0, None)
+        row = Event(None, ("x",), (0.0,))
+        model.take([row])
+        model.take([row] * 2000)
+        model.take([Event(None, ("x",), (1.0,))])  # an alert, to be explained
+
     def run(self) -> None:
         """Work until `stop` is called.
 
@@ -129,7 +137,7 @@ class Worker:
         """
         if self.options.metrics_port is not None:
             self.metrics.serve(self.options.metrics_port, self.options.metrics_host)
-        self._warm_up()
+        self.warm_up()
         self._watchdog.start()
         try:
             while not self._stopping.is_set():
@@ -144,13 +152,6 @@ class Worker:
             self._disconnect()
             self._watchdog.stop()
             self.metrics.close()
-
-    def _warm_up(self) -> None:
-        """Compile what scoring needs before the group counts on this worker, and before the watchdog looks."""
-        model = self._maker.new("", 0, None)
-        row = Event(None, ("x",), (0.0,))
-        model.take([row])
-        model.take([row] * 2000)
 
     # connections
 

@@ -116,6 +116,33 @@ def score_point(
 
 
 @kernel
+def share_out(
+    metric: F64, cells: F64, placed: F32, scale: F32, relative: bool, x: F32, found: I32, apart: F64, shares: F64
+) -> None:
+    """Add to the shares what each feature contributed to the score of the row that was scored last."""
+    dp = placed.shape[2]
+    for k in range(metric.shape[0]):
+        j, start = found[k], dp if metric[k, WARPED] > 0 else 0
+        if j < 0 or apart[k] == 0.0:
+            continue
+        worth = score_in_cell(cells[k, j], apart[k])
+        if relative:
+            worth = math.log1p(worth * metric[k, INVERSE_UNIT])
+        whole = 0.0
+        for f in range(shares.shape[0]):
+            whole += squared_gap(k, j, f, x, start, placed, scale)
+        for f in range(shares.shape[0]):
+            shares[f] += worth * squared_gap(k, j, f, x, start, placed, scale) / whole
+
+
+@kernel
+def squared_gap(k: int, j: int, f: int, x: F32, start: int, placed: F32, scale: F32) -> float:
+    """What feature f adds to the squared distance; nothing where it is missing."""
+    gap = np.float64(x[start + f]) - np.float64(placed[k, j, f])
+    return gap * gap * np.float64(scale[k, f]) if gap == gap else 0.0
+
+
+@kernel
 def offer(
     row: F64,
     x: F32,

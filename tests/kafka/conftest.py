@@ -77,7 +77,7 @@ def sockets() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def compiled() -> None:
     """Compile the detector once, so that no test waits for that while a clock runs."""
-    Worker(Options(input=["in"], output="out"))._warm_up()
+    Worker(Options(input=["in"], output="out")).warm_up()
 
 
 @pytest.fixture(scope="session")
