@@ -26,6 +26,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Any:
         def __init__(self, options: Options) -> None:
             seen.append(options)
 
+        def warm_up(self) -> None: ...
+
         def run(self) -> None: ...
 
         def stop(self) -> None: ...
@@ -33,6 +35,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(svead_kafka.worker, "Worker", Idle)
     monkeypatch.setattr(command_line, "_set_up_logging", lambda verbose: None)
     monkeypatch.setattr(command_line.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(command_line.gc, "freeze", lambda: None)
 
     def run(*words: str, **environment: str) -> Options:
         CliRunner(env=environment).invoke(command_line.kafka, words, catch_exceptions=False, standalone_mode=False)
