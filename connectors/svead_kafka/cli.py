@@ -197,8 +197,9 @@ def options_from(given: dict[str, Any]) -> Options:
 
 
 def _set_up_logging(verbose: bool) -> None:
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("kafka").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    shown = logging.StreamHandler(sys.stderr)
+    shown.addFilter(lambda record: verbose or not record.name.startswith("kafka."))
+    logging.basicConfig(handlers=[shown], level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
 
 @kafka.command()

@@ -42,7 +42,7 @@ from kafka.errors import KafkaError
 
 from svead_kafka.assignment import Assignment, Moved
 from svead_kafka.client import TRANSACTION_TIMEOUT_MS, Clients, check_room, message_limits, prepare_topics
-from svead_kafka.errors import GaveUp
+from svead_kafka.errors import ConfigurationError, GaveUp
 from svead_kafka.events import Bad, Decoder, Event, Verdict
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
@@ -55,6 +55,7 @@ from svead_stream.alerts import ConformalFilter
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200
+_REFUSED = "AuthenticationFailed"  # how the client calls it in its log
 _FIRST_BATCH = 100  # events; grows as long as batches are quick
 _BATCH_SECONDS = 1.0  # a batch that takes longer makes the next one smaller
 _LONGEST_PAUSE = 30.0
@@ -100,6 +101,7 @@ class Worker:
         self._watchdog = Watchdog(options.stall_timeout)
         self._transactional_id = options.transactional_id or f"{options.group}-{uuid4().hex[:12]}"
         self._stopping = threading.Event()
+        self._complaint = LastComplaint()
         # The coordinator aborts a transaction that takes longer than its timeout, so there is no use in waiting on.
         timeout_ms = options.client.get("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
         self._patience = timeout_ms / 1000 + 15
@@ -139,6 +141,8 @@ class Worker:
             self.metrics.serve(self.options.metrics_port, self.options.metrics_host)
         self.warm_up()
         self._watchdog.start()
+        client_log = logging.getLogger("kafka")
+        client_log.addHandler(self._complaint)
         try:
             while not self._stopping.is_set():
                 try:
@@ -150,6 +154,7 @@ class Worker:
                     self._after_failure(error)
         finally:
             self._disconnect()
+            client_log.removeHandler(self._complaint)
             self._watchdog.stop()
             self.metrics.close()
 
@@ -195,17 +200,21 @@ class Worker:
         self._close_producer()
 
     def _after_failure(self, error: Exception) -> None:
-        """Pause, longer after each failure in a row; give up after too many."""
+        """Pause, longer after each failure in a row; give up after too many, and at once without the right password."""
         cause = error.__cause__ or error
+        complaint = self._complaint.take()
+        if not self._counts and _REFUSED in complaint:
+            raise ConfigurationError(f"the cluster at {self.options.bootstrap} refuses the worker: {complaint}")
+        reason = f"{cause!r} ({complaint})" if complaint else repr(cause)
         self.metrics.retries.inc()
         if time.monotonic() - self._failed_at > _FORGIVEN:
             self._failures = 0
         self._failed_at = time.monotonic()
         self._failures += 1
         if self._failures > self.options.max_retries:
-            raise GaveUp(f"{self._failures} failures in a row, the last: {cause!r}") from cause
+            raise GaveUp(f"{self._failures} failures in a row, the last: {reason}") from cause
         pause = min(_LONGEST_PAUSE, 0.25 * 2**self._failures) * random.uniform(0.75, 1.25)
-        log.warning("%r: trying again in %.1f s (%d of %d)", cause, pause, self._failures, self.options.max_retries)
+        log.warning("%s: trying again in %.1f s (%d of %d)", reason, pause, self._failures, self.options.max_retries)
         self._watchdog.beat("pausing after a failure")
         self._stopping.wait(pause)
 
@@ -341,6 +350,24 @@ class Worker:
             except Aborted as aborted:  # nothing is lost: the next owner replays
                 log.warning("could not save on leaving: %r", aborted.__cause__)
         log.info("stopped; everything scored is committed and the models are saved")
+
+
+class LastComplaint(logging.Handler):
+    """Remembers what the client complained about last in its log: its exceptions often don't tell."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember a message; one about the password is not forgotten for another."""
+        if _REFUSED not in self._text:
+            self._text = record.getMessage()
+
+    def take(self) -> str:
+        """The last message since this was asked for."""
+        text, self._text = self._text, ""
+        return text
 
 
 def _finish(producer: Any, out: Outgoing, marks: dict[TopicPartition, OffsetAndMetadata], membership: Any) -> None:

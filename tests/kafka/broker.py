@@ -24,7 +24,7 @@ SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
     "auto.create.topics.enable": "false",
     "num.network.threads": "2",
     "num.io.threads": "2",
@@ -135,25 +135,32 @@ class Node:
 class Cluster:
     """One or more nodes of one KRaft cluster on this machine."""
 
-    def __init__(self, folder: Path, count: int = 1) -> None:
-        ports = free_ports(2 * count)
+    def __init__(self, folder: Path, count: int = 1, secure: dict[str, str] | None = None) -> None:
+        ports = free_ports(3 * count)
         voters = ",".join(f"{i + 1}@127.0.0.1:{ports[count + i]}" for i in range(count))
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports[:count])
+        self.secure_bootstrap = f"127.0.0.1:{ports[2 * count]}"  # with TLS and a password, if settings for it are given
         self.nodes = []
         for i in range(count):
             here = f"PLAINTEXT://127.0.0.1:{ports[i]}"
-            settings = SETTINGS | {
-                "node.id": str(i + 1),
-                "listeners": f"{here},CONTROLLER://127.0.0.1:{ports[count + i]}",
-                "advertised.listeners": here,
-                "controller.quorum.voters": voters,
-                "log.dirs": str(folder / f"node{i + 1}" / "data"),
-                "default.replication.factor": str(count),
-                "min.insync.replicas": str(min(count, 2)),
-                "offsets.topic.replication.factor": str(count),
-                "transaction.state.log.replication.factor": str(count),
-                "transaction.state.log.min.isr": str(min(count, 2)),
-            }
+            if secure is not None:
+                here += f",SASL_SSL://127.0.0.1:{ports[2 * count + i]}"
+            settings = (
+                SETTINGS
+                | {
+                    "node.id": str(i + 1),
+                    "listeners": f"{here},CONTROLLER://127.0.0.1:{ports[count + i]}",
+                    "advertised.listeners": here,
+                    "controller.quorum.voters": voters,
+                    "log.dirs": str(folder / f"node{i + 1}" / "data"),
+                    "default.replication.factor": str(count),
+                    "min.insync.replicas": str(min(count, 2)),
+                    "offsets.topic.replication.factor": str(count),
+                    "transaction.state.log.replication.factor": str(count),
+                    "transaction.state.log.min.isr": str(min(count, 2)),
+                }
+                | (secure or {})
+            )
             self.nodes.append(Node(i + 1, folder / f"node{i + 1}", ports[i], settings))
 
     def start(self) -> None:

@@ -33,8 +33,8 @@ from streams import OPEN, Stream  # noqa: E402
 from svead_kafka import Options, Worker  # noqa: E402
 
 
-def _started(folder: Path, count: int) -> Cluster:
-    cluster = Cluster(folder, count)
+def started(cluster: Cluster) -> Iterator[Cluster]:
+    """The body of a fixture: a cluster that runs until the tests are done with it."""
     try:
         cluster.start()
     except NoBroker as error:
@@ -42,7 +42,8 @@ def _started(folder: Path, count: int) -> Cluster:
         if os.environ.get("CI"):
             pytest.fail(f"no Kafka broker, and CI needs one: {error}", pytrace=False)
         pytest.skip(f"no Kafka broker: {error}")
-    return cluster
+    yield cluster
+    cluster.stop()
 
 
 @pytest.fixture(scope="session")
@@ -50,17 +51,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One node of our own, which tests may restart."""
     if os.environ.get("SVEAD_TEST_BOOTSTRAP"):
         pytest.skip("SVEAD_TEST_BOOTSTRAP is set: this test needs a broker that it may restart")
-    started = _started(tmp_path_factory.mktemp("kafka"), 1)
-    yield started
-    started.stop()
+    yield from started(Cluster(tmp_path_factory.mktemp("kafka")))
 
 
 @pytest.fixture(scope="session")
 def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes, for failover."""
-    started = _started(tmp_path_factory.mktemp("kafka3"), 3)
-    yield started
-    started.stop()
+    yield from started(Cluster(tmp_path_factory.mktemp("kafka3"), 3))
 
 
 @pytest.fixture(autouse=True)
