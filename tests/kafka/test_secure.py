@@ -50,7 +50,7 @@ def client_config(folder: Path, certificate: Path, password: str) -> str:
     login = f"{LOGIN} username={quoted('alice')} password={quoted(password)};"
     lines = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", f"sasl.jaas.config={login}"]
     path = folder / "client.properties"
-    path.write_text("\n".join([*lines, f"ssl.ca.location={certificate}"]))
+    path.write_text("\n".join([*lines, f"ssl.ca.location={certificate}", "bootstrap.timeout.ms=5000"]))
     return str(path)
 
 
