@@ -160,13 +160,13 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
+    _on_signals(lambda *_: sys.exit(0))  # while it is being loaded there is nothing to finish
     _set_up_logging(given.pop("verbose"))
     options = options_from(given)
     from svead_kafka.worker import Worker
 
     worker = Worker(options)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
+    _on_signals(lambda *_: worker.stop())
     # What is loaded by now stays; without it, the collector of garbage has a third of the work.
     worker.warm_up()
     gc.collect()
@@ -176,6 +176,11 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     except GaveUp as error:
         click.echo(f"svead-stream: {error}", err=True)
         ctx.exit(EXIT_GAVE_UP)
+
+
+def _on_signals(action: Callable[..., None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, action)
 
 
 def options_from(given: dict[str, Any]) -> Options:

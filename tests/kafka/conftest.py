@@ -6,7 +6,6 @@ skipped with the reason, except in CI (``CI`` is set), where that is a failure.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import warnings
@@ -61,14 +60,11 @@ def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]
 
 
 @pytest.fixture(autouse=True)
-def sockets() -> Iterator[None]:
-    """Collect the sockets that the client leaves behind when a broker refuses it; their warnings are not ours."""
+def closed() -> Iterator[None]:
+    """Close the clients that a test has left open."""
     yield
     while OPEN:
         OPEN.pop().close()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 @pytest.fixture(scope="session", autouse=True)

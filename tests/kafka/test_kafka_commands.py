@@ -10,12 +10,9 @@ import sys
 from pathlib import Path
 
 import orjson
-import pytest
 from broker import Cluster, free_ports
 from streams import Stream, client_file, command, events, spawn, work
 from svead_kafka.metrics import Metrics
-
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "kafka"
 SECRET = "correct-horse-battery"

@@ -14,12 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from broker import Cluster
 from streams import QUICK, Stream, client_file, command, events, spawn, work
 from svead_kafka import Options
-
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 FULL = bool(os.environ.get("SVEAD_TEST_FULL"))
 EVENTS, KILLS = (50_000, 20) if FULL else (6_000, 5)
@@ -29,17 +26,19 @@ class Pair:
     """Two worker processes; whoever dies is started again, as a supervisor would."""
 
     def __init__(self, options: Options, folder: Path) -> None:
-        self._folder = folder
         client = client_file(folder)
         self._words = [
             command(options, "--client-config", str(client), "--transactional-id", f"{options.group}-{i}")
             for i in range(2)
         ]
+        self._logs = [folder / f"worker{i}.log" for i in range(2)]
+        self._said = [0, 0]  # bytes in each log before the present process
         self.processes = [self._start(i) for i in range(2)]
         self.exits: list[int] = []
 
     def _start(self, i: int) -> subprocess.Popen[bytes]:
-        return spawn(self._words[i], self._folder / f"worker{i}.log")
+        self._said[i] = self._logs[i].stat().st_size if self._logs[i].exists() else 0
+        return spawn(self._words[i], self._logs[i])
 
     def kill(self, i: int) -> None:
         self.processes[i].send_signal(signal.SIGKILL)
@@ -54,12 +53,14 @@ class Pair:
                 self.processes[i] = self._start(i)
 
     def stop(self) -> list[int]:
-        for process in self.processes:
+        for process, log, said in zip(self.processes, self._logs, self._said, strict=True):
+            while b"INFO reading" not in log.read_bytes()[said:] and process.poll() is None:
+                time.sleep(0.1)  # one that was started a moment ago cannot heed a signal yet
             process.terminate()
         return [process.wait(timeout=60) for process in self.processes]
 
     def logs(self) -> str:
-        return "\n".join(path.read_text()[-3000:] for path in sorted(self._folder.glob("worker*.log")))
+        return "\n".join(path.read_text()[-3000:] for path in self._logs)
 
 
 @contextmanager

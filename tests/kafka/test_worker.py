@@ -21,9 +21,6 @@ from streams import Stream, events, work, working
 from svead_kafka import ConfigurationError, GaveUp, Options, StateError, Worker
 from svead_kafka.client import wait_for_topics
 
-# The client leaves some of its sockets to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 SCHEMA = "scored_event.schema.json"
 
 
