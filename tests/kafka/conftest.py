@@ -27,22 +27,10 @@ with warnings.catch_warnings():
 
     sys.path[:] = [str(HERE), *found_on]
 
-from broker import Cluster, NoBroker  # noqa: E402
+from broker import Cluster  # noqa: E402
+from clusters import started  # noqa: E402
 from streams import OPEN, Stream  # noqa: E402
 from svead_kafka import Options, Worker  # noqa: E402
-
-
-def started(cluster: Cluster) -> Iterator[Cluster]:
-    """The body of a fixture: a cluster that runs until the tests are done with it."""
-    try:
-        cluster.start()
-    except NoBroker as error:
-        cluster.stop()
-        if os.environ.get("CI"):
-            pytest.fail(f"no Kafka broker, and CI needs one: {error}", pytrace=False)
-        pytest.skip(f"no Kafka broker: {error}")
-    yield cluster
-    cluster.stop()
 
 
 @pytest.fixture(scope="session")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from broker import Cluster
-from conftest import started
+from clusters import do_without, started
 from streams import Stream, command, events, spawn
 
 PASSWORD = 'open "sesame'
@@ -23,6 +24,8 @@ def quoted(text: str) -> str:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The certificate to trust; the broker's key is in a store beside it."""
+    if shutil.which("keytool") is None:
+        do_without("keytool, which comes with Java, is not installed")
     path = tmp_path_factory.mktemp("keys") / "certificate.pem"
     keytool = ["keytool", "-keystore", str(path.with_name("store.p12")), "-storepass", "changeit", "-alias", "broker"]
     make = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1", "-validity", "2"]
