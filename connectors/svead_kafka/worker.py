@@ -357,17 +357,17 @@ class LastComplaint(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._text = ""
+        self._text, self._at = "", 0.0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Remember a message; one about the password is not forgotten for another."""
         if _REFUSED not in self._text:
-            self._text = record.getMessage()
+            self._text, self._at = record.getMessage(), time.monotonic()
 
     def take(self) -> str:
-        """The last message since this was asked for."""
+        """The last message since this was asked for; nothing if it is an old story."""
         text, self._text = self._text, ""
-        return text
+        return text if time.monotonic() - self._at < _FORGIVEN else ""
 
 
 def _finish(producer: Any, out: Outgoing, marks: dict[TopicPartition, OffsetAndMetadata], membership: Any) -> None:
