@@ -42,6 +42,14 @@ class Detector:
     start: Callable[[Setting], Step]
 
 
+def scaled(X: Floats, how: str) -> Floats:
+    """The stream as the detector's documentation asks for it, scaled over its whole length."""
+    if how == "raw":
+        return X
+    shift, width = (X.min(axis=0), np.ptp(X, axis=0)) if how == "minmax" else (X.mean(axis=0), X.std(axis=0))
+    return (X - shift) / np.where(width > 0, width, 1.0)
+
+
 def _rows(
     score: Callable[[Any], float | None], learn: Callable[[Any], object], convert: Callable[[Floats], Any]
 ) -> Step:
@@ -154,11 +162,11 @@ def _aberrant(package: str, name: str, seeded: bool = True) -> Callable[[Setting
     return start
 
 
-def _dsalmon(name: str, **options: Any) -> Callable[[Setting], Step]:
+def dsalmon(name: str, **options: Any) -> Callable[[Setting], Step]:
     def start(setting: Setting) -> Step:
         seed = {} if name in ("SWKNN", "SWLOF") else {"seed": setting.seed}
         model = getattr(importlib.import_module("dSalmon.outlier"), name)(**options, **seed)
-        return lambda block: np.nan_to_num(np.asarray(model.fit_predict(block), dtype=np.float64).ravel(), posinf=1e300)
+        return lambda block: np.asarray(model.fit_predict(block), dtype=np.float64).ravel()
 
     return start
 
@@ -204,11 +212,11 @@ DETECTORS = (
     Detector("aberrant RSHash", "minmax", _aberrant("sketch", "StreamingRSHash")),
     Detector("aberrant MStream", "minmax", _aberrant("sketch", "MStream")),
     Detector("aberrant OneClassSVM", "minmax", _aberrant("svm", "IncrementalOneClassSVMAdaptiveKernel")),
-    Detector("dSalmon HSTrees", "minmax", _dsalmon("HSTrees", window=250, n_estimators=25, max_depth=15)),
-    Detector("dSalmon LODA", "minmax", _dsalmon("LODA", window=256)),
-    Detector("dSalmon RSHash", "minmax", _dsalmon("RSHash", n_estimators=100, window=256, cms_w=4, cms_d=10000)),
-    Detector("dSalmon SDOstream", "minmax", _dsalmon("SDOstream", k=200, T=500)),
-    Detector("dSalmon SWKNN", "minmax", _dsalmon("SWKNN", window=100, k=5)),
-    Detector("dSalmon SWLOF", "minmax", _dsalmon("SWLOF", window=100, k=5)),
-    Detector("dSalmon SWRRCT", "minmax", _dsalmon("SWRRCT", window=100)),
+    Detector("dSalmon HSTrees", "minmax", dsalmon("HSTrees", window=250, n_estimators=25, max_depth=15)),
+    Detector("dSalmon LODA", "minmax", dsalmon("LODA", window=256)),
+    Detector("dSalmon RSHash", "minmax", dsalmon("RSHash", n_estimators=100, window=256, cms_w=4, cms_d=10000)),
+    Detector("dSalmon SDOstream", "minmax", dsalmon("SDOstream", k=200, T=500)),
+    Detector("dSalmon SWKNN", "minmax", dsalmon("SWKNN", window=100, k=5)),
+    Detector("dSalmon SWLOF", "minmax", dsalmon("SWLOF", window=100, k=5)),
+    Detector("dSalmon SWRRCT", "minmax", dsalmon("SWRRCT", window=100)),
 )

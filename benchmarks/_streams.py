@@ -17,8 +17,9 @@ from sklearn.cluster import KMeans
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-DRIFTS = ("abrupt", "gradual", "bursts", "new_cluster", "scale")
+DRIFTS = ("abrupt", "gradual", "bursts", "new_cluster", "scale", "recurring")  # the place is part of a stream's seed
 WARM_UP = 256  # points that every detector may learn from before it is judged
+TURN = 400  # normal points of a regime before the next one takes over
 DRIFT_NEEDS = 3_000  # points a data set must have for a drifting stream: enough before and after the change
 
 
@@ -87,15 +88,37 @@ def _bursts(y: Labels, rng: np.random.Generator, size: int = 20) -> NDArray[np.i
     return np.concatenate([*pieces, normal[start:]])
 
 
+def _three_clusters(X: Floats, normal: NDArray[np.intp]) -> NDArray[np.int32]:
+    clusters: NDArray[np.int32] = KMeans(3, n_init=2, random_state=0).fit_predict(_standardised(X)[normal])
+    return clusters
+
+
 def _late_cluster(X: Floats, y: Labels, rng: np.random.Generator) -> tuple[NDArray[np.intp], int]:
     """An order in which about a third of the normal points, one cluster of them, come in the second part only."""
     normal = np.flatnonzero(y == 0)
-    cluster = KMeans(3, n_init=2, random_state=0).fit_predict(_standardised(X)[normal])
+    cluster = _three_clusters(X, normal)
     sizes = np.bincount(cluster, minlength=3)
     late = normal[cluster == np.argmin(np.abs(sizes - len(normal) / 3))]
     early = rng.permutation(np.setdiff1d(np.arange(len(y)), late))
     half = len(early) // 2
     return np.concatenate([early[:half], rng.permutation(np.concatenate([early[half:], late]))]), half
+
+
+def _recurring(X: Floats, y: Labels) -> NDArray[np.intp]:
+    """An order in which three clusters of normal points take turns, with anomalies at equal distances in between.
+
+    A cluster that has no points left drops out: the others go on taking turns.
+    """
+    normal, anomalies = np.flatnonzero(y == 0), np.flatnonzero(y == 1)
+    cluster = _three_clusters(X, normal)
+    turns = [
+        (k, c, normal[cluster == c][k : k + TURN])
+        for c in range(3)
+        for k in range(0, np.count_nonzero(cluster == c), TURN)
+    ]
+    in_turn = np.concatenate([points for _, _, points in sorted(turns, key=lambda turn: turn[:2])])
+    moments = [(np.arange(len(points)) + 0.5) / max(len(points), 1) for points in (in_turn, anomalies)]
+    return np.concatenate([in_turn, anomalies])[np.argsort(np.concatenate(moments), kind="stable")]
 
 
 def drifting(dataset: str, X: Floats, y: Labels, kind: str, seed: int, cap: int) -> Stream:
@@ -120,6 +143,9 @@ def drifting(dataset: str, X: Floats, y: Labels, kind: str, seed: int, cap: int)
     elif kind == "new_cluster":
         order, change = _late_cluster(X, y, rng)
         X, y = X[order], y[order]
+    elif kind == "recurring":
+        order = _recurring(X, y)
+        X, y, change = X[order], y[order], None
     elif kind == "scale":  # each feature grows or shrinks steadily, by up to a factor of 10
         X, change = X * 10.0 ** (rng.uniform(-1.0, 1.0, d) * time[:, None]), None
     else:

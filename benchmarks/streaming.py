@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _peers import DETECTORS, Detector, Setting
+from _peers import DETECTORS, Detector, Setting, scaled
 from _streams import DRIFTS, Floats, Stream, streams
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -32,14 +32,6 @@ BLOCK = 50  # rows between two looks at the clock
 SPAN = 2_000  # points before and after an abrupt change that recovery compares
 ALERTS = 0.01  # share of points above the fixed threshold before the change
 STEP = 250  # points over which the rate of alerts is counted after it
-
-
-def scaled(X: Floats, how: str) -> Floats:
-    """The stream as the detector's documentation asks for it, scaled over its whole length."""
-    if how == "raw":
-        return X
-    shift, width = (X.min(axis=0), np.ptp(X, axis=0)) if how == "minmax" else (X.mean(axis=0), X.std(axis=0))
-    return (X - shift) / np.where(width > 0, width, 1.0)
 
 
 def recovery(stream: Stream, scores: Floats, settled: Floats) -> Result:

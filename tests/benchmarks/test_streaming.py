@@ -141,3 +141,18 @@ def test_recovery_finds_when_alerts_are_back_to_normal() -> None:
     found = streaming.recovery(stream, scores, settled)
     assert 450 <= found["alerts_back_after"] <= 500
     assert found["auc_after"] < min(found["auc_before"], found["auc_settled"])
+
+
+def test_recurring_regimes_take_turns_with_anomalies_evenly_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_streams, "TURN", 40)
+    rng = np.random.default_rng(0)
+    y = (np.arange(440) % 11 == 0).astype(np.int64)
+    centre = rng.integers(0, 3, 440)
+    X = rng.normal(size=(440, 2)) + 50.0 * centre[:, None]
+    stream = _streams.drifting("made", X, y, "recurring", 0, 5_000)
+    normal = (stream.X[stream.y == 0, 0] / 50.0).round().astype(int)
+    turns = normal[: 3 * 3 * 40].reshape(9, 40)
+    assert (turns == turns[:, :1]).all()
+    assert np.array_equal(turns[:3, 0], turns[3:6, 0])
+    assert sorted(turns[:3, 0]) == [0, 1, 2]
+    assert np.ptp(np.diff(np.flatnonzero(stream.y == 1))) <= 1
