@@ -20,7 +20,7 @@ demo: .venv/installed
 
 test: .venv/ready
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/test_streaming_oracle.py tests/test_batch.py tests/test_alerts.py \
-		-k "mixed or more_anchors or equal_points or anew or algorithm_1 or missing or columns or long_and_short" -q -W ignore::RuntimeWarning \
+		-k "mixed or more_anchors or equal_points or regime or algorithm_1 or missing or columns or long_and_short" -q -W ignore::RuntimeWarning \
 		--cov=svead_stream.kernels --cov-report=term-missing --cov-fail-under=95
 	$(BIN)/python -m pytest
 

@@ -58,7 +58,7 @@ def sizes() -> dict[str, list[tuple[int, float, int]]]:
         "anchors": [
             (
                 m,
-                {"n_anchors": m, "window": max(256, 4 * m), "refresh": max(512, 8 * m), "half_life": max(256, 4 * m)},
+                {"n_anchors": m},
                 10,
             )
             for m in (4, 8, 16, 32, 64, 128, 256)

@@ -30,11 +30,10 @@ PARTITIONS = 32
 def ratios(d: int, m: int, points: int, repetitions: int, threads: int) -> dict[str, float]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(points, d))
-    window = max(256, 4 * m)
     models = []
     for seed in range(threads):
-        model = StreamingSVEAD(PARTITIONS, m, window, 2 * window, window, seed=seed)
-        model.learn_many(rng.normal(size=(4 * window, d)))
+        model = StreamingSVEAD(PARTITIONS, m, seed=seed)
+        model.learn_many(rng.normal(size=(64 * m, d)))
         models.append(model)
     anchors = rng.normal(size=(PARTITIONS * m, d)).astype(np.float32)
     columns = np.ascontiguousarray(X.T.astype(np.float32).repeat(threads, axis=1))

@@ -23,8 +23,7 @@ BLUE, RED, GOLD, GREY = "#3567c7", "#d1410c", "#8a6d00", "#626d7c"
 def main() -> None:
     table, faults = machine()
     X = np.column_stack([table[name].to_numpy() for name in SENSORS])
-    detector = StreamingSVEAD(n_anchors=64, window=2048, half_life=2 * MINUTES, refresh=1024, seed=7)
-    model = ConformalFilter(detector, alert_rate=10 / MINUTES)
+    model = ConformalFilter(StreamingSVEAD(seed=7), alert_rate=10 / MINUTES)
     scores, thresholds, alerts = [], [], []
     for start in range(0, len(X), 30):
         thresholds += [model.threshold] * len(X[start : start + 30])

@@ -1,4 +1,4 @@
-"""The arrays of a streaming model: made empty, widened for new features, checked when they come from outside."""
+"""The arrays of a memory: made empty, widened for new features, checked when they come from outside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svead_stream.kernels.refresh import move_frame
 from svead_stream.kernels.simd import LANES
 from svead_stream.snapshot import Arrays, expect
 
-N_COUNTERS = 4
+N_COUNTERS = 3
 
 
 def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[int, ...]]]:
@@ -22,18 +22,17 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
     return {
         "counters": (np.int64, (N_COUNTERS,)),
         "rng": (np.uint64, (1,)),
-        "levels": (np.float64, (2,)),
+        "cutoff": (np.float64, (1,)),
         "centre": (np.float64, (d,)),
         "rate": (np.float64, (d,)),
         "warp_rate": (np.float64, (d,)),
-        "spread": (np.float64, (4, d)),
+        "spread": (np.float64, (5, d)),
         "rows": (np.float64, (window, d)),
         "suspicion": (np.float64, (window,)),
-        "arrived": (np.int64, (window,)),
         "anchors": (np.float64, (t, m, d)),
         "weight": (np.float64, (t, d)),
         "metric": (np.float64, (t, 5)),
-        "cells": (np.float64, (t, m, 4)),
+        "cells": (np.float64, (t, m, 3)),
         "sample": (np.float32, (blocks, search.BLOCK, 2 * dp)),
         "sample_t": (np.float32, (blocks, 2 * d, search.BLOCK)),
         "sample_gaps": (np.int64, (blocks, search.BLOCK)),
@@ -67,7 +66,7 @@ def empty(t: int, m: int, window: int, d: int) -> State:
 
 
 def widened(state: State, d: int) -> State:
-    """The same model with room for d features; of the new ones nothing is known yet."""
+    """The same memory with room for d features; of the new ones nothing is known yet."""
     (t, m, _), window = state.anchors.shape, state.rows.shape[0]
     wide = empty(t, m, window, d)
     for name in SAVED:
@@ -90,13 +89,11 @@ def restored(arrays: Arrays, t: int, m: int, window: int, d: int) -> State:
 def _check(a: dict[str, Any], m: int, window: int) -> None:
     counters, anchors = a["counters"], a["metric"][:, search.ANCHORS]
     sound = {
-        "counters": (counters >= 0).all()
-        and counters[model.STORED] <= min(window, counters[model.SEEN])
-        and counters[model.BORN] <= counters[model.SEEN],
+        "counters": (counters >= 0).all() and counters[model.STORED] <= min(window, counters[model.SEEN]),
         "metric": np.isfinite(a["metric"]).all() and ((anchors >= 0) & (anchors <= m)).all(),
         "rows": not np.isinf(a["rows"]).any(),
     }
-    for name in ("levels", "centre", "suspicion", "anchors"):
+    for name in ("cutoff", "centre", "suspicion", "anchors"):
         sound[name] = np.isfinite(a[name]).all()
     for name in ("rate", "warp_rate", "spread", "weight", "cells"):
         sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()

@@ -1,4 +1,4 @@
-"""The streaming detector: a river estimator around the arrays and kernels."""
+"""The streaming detector: a river estimator around two memories of the stream."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from river import base
 
 from svead_stream import snapshot
-from svead_stream import state as states
 from svead_stream.errors import SnapshotError, whole
 from svead_stream.features import Features, number, table
 from svead_stream.kernels import model as layout
-from svead_stream.kernels import refresh as renewal
-from svead_stream.kernels import search, stream
+from svead_stream.kernels import search
+from svead_stream.memory import Memory, Size
 
 if TYPE_CHECKING:
     from svead_stream.batch import SVEAD
@@ -30,13 +29,18 @@ SCALINGS = {
     "mixed": layout.MIXED,
 }
 
+_NAMES = ("short", "long")  # of the memories, in snapshots
+
 
 class StreamingSVEAD(base.AnomalyDetector):
     """Anomaly detection in a stream with stochastic Voronoi ensembles.
 
     Many random Voronoi partitions of a sample of the stream, each made by a few of its points, the anchors. An event
-    is anomalous where it lies far from its anchor relative to its cell, in a cell that is itself wide. Memory is
-    constant; an event costs about `n_partitions * n_anchors` distances.
+    is anomalous where it lies far from its anchor relative to its cell, in a cell that is itself wide.
+
+    Two thirds of the partitions have a short memory, one third a long one, and the lower of their two scores counts:
+    what was normal last week is still normal today, and what became normal an hour ago is normal now. Memory is
+    constant; an event costs about `2 * n_partitions * n_anchors` distances.
 
     Larger scores are more anomalous. With `scaling="mixed"` they lie between 0 and 1 whatever the data, those of usual
     events mostly between 0.2 and 0.6; with a single scaling they are distances, 0 or more.
@@ -46,14 +50,13 @@ class StreamingSVEAD(base.AnomalyDetector):
     n_partitions
         Number of partitions. More give steadier scores and cost proportionally more.
     n_anchors
-        Anchors of each partition. More look closer at local structure, fewer forgive more.
-    window
-        Points of the stream that are kept as the sample from which partitions are built.
-    refresh
-        Every partition is rebuilt once in so many events, in turn.
-    half_life
-        After so many events half of the sample has been replaced, so that the model follows drift. `None` keeps a
-        uniform sample of everything seen.
+        Anchors of each partition with the short memory; those with the long one have four times as many. More look
+        closer at local structure, fewer forgive more.
+    normal_after
+        How many events something new has to last before it counts as normal. A fault that lasts longer becomes normal;
+        a change that is for good is an anomaly until then.
+    memory
+        The long memory forgets half of what was normal in so many events; `None` never forgets.
     scaling
         How features are made comparable: `"none"`; division by `"std"`, `"iqr"` or `"range"` of the sample; `"log"`,
         linear within one interquartile range of the median and logarithmic beyond; or `"mixed"`, where partitions
@@ -81,82 +84,81 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     def __init__(
         self,
-        n_partitions: int = 32,
+        n_partitions: int = 24,
         n_anchors: int = 16,
-        window: int = 256,
-        refresh: int = 512,
-        half_life: float | None = 256,
+        normal_after: int = 512,
+        memory: float | None = 20_000,
         scaling: str = "mixed",
         max_features: int = 4096,
         seed: int | None = None,
     ) -> None:
-        self._set_parameters(n_partitions, n_anchors, window, refresh, half_life, scaling, max_features, seed)
-        state = states.empty(n_partitions, n_anchors, window, 0)
-        state.rng[:] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-        self._adopt(Features(), state)
+        self._set_parameters(n_partitions, n_anchors, normal_after, memory, scaling, max_features, seed)
+        seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
+        self._adopt(
+            Features(), tuple(Memory.new(*drawn, seed) for drawn, seed in zip(self._drawn(), seeds, strict=True))
+        )
 
     def _set_parameters(
         self,
         n_partitions: int,
         n_anchors: int,
-        window: int,
-        refresh: int,
-        half_life: float | None,
+        normal_after: int,
+        memory: float | None,
         scaling: str,
         max_features: int,
         seed: int | None,
     ) -> None:
-        whole("n_partitions", n_partitions, 1, 100_000)
+        whole("n_partitions", n_partitions, 2, 100_000)
         whole("n_anchors", n_anchors, 1, 65_536)
-        whole("window", window, layout.POINTS_PER_ANCHOR * n_anchors, 2**24, f"{layout.POINTS_PER_ANCHOR} * n_anchors")
-        whole("refresh", refresh, 1, 2**48)
+        whole("normal_after", normal_after, 1, 2**48)
         whole("max_features", max_features, 1, 2**24)
         if seed is not None:
             whole("seed", seed, 0, 2**128)
         if scaling not in SCALINGS:
             raise ValueError(f"scaling={scaling!r}: it must be one of {', '.join(map(repr, SCALINGS))}")
-        shortest = -1 / math.log2(1 - 1 / window)
-        if half_life is not None and not (
-            isinstance(half_life, (int, float, np.number)) and shortest <= half_life < math.inf
+        if memory is not None and not (
+            isinstance(memory, (int, float, np.number)) and normal_after <= memory < math.inf
         ):
             raise ValueError(
-                f"half_life={half_life!r}: it must be None or a number of events of at least {shortest:.0f}, "
-                f"the half-life of a sample of {window} that every event enters"
+                f"memory={memory!r}: it must be None or a number of events, at least normal_after ({normal_after})"
             )
         self.n_partitions = n_partitions
         self.n_anchors = n_anchors
-        self.window = window
-        self.refresh = refresh
-        self.half_life = half_life
+        self.normal_after = normal_after
+        self.memory = memory
         self.scaling = scaling
         self.max_features = max_features
         self.seed = seed
-        fade = 0.0 if half_life is None else window * (1 - 2 ** (-1 / half_life))
-        self._plan = layout.Plan(refresh, SCALINGS[scaling], fade)
 
-    def _adopt(self, features: Features, state: layout.State) -> None:
-        """Take features and arrays as this model's state, and prepare what the one-event path needs at hand."""
-        t, dp = state.scale.shape
-        s = self._state = state
+    def _drawn(self) -> tuple[tuple[layout.Plan, Size], tuple[layout.Plan, Size]]:
+        """What the two memories are: a short one, whose points are soon replaced, and a long one, which is finer."""
+
+        def fade(window: int, half_life: float | None) -> float:
+            return 0.0 if half_life is None else min(1.0, window * (1 - 2 ** (-1 / half_life)))
+
+        scaling, t, m = SCALINGS[self.scaling], self.n_partitions, self.n_anchors
+        long = Size(max(t // 3, 1), 4 * m, 32 * m)
+        short = Size(t - long.n_partitions, m, 16 * m)
+        return (
+            (layout.Plan(self.normal_after, scaling, fade(short.window, self.normal_after / 2), False), short),
+            (layout.Plan(2 * long.window, scaling, fade(long.window, self.memory), True), long),
+        )
+
+    def _adopt(self, features: Features, memories: tuple[Memory, ...]) -> None:
+        """Take features and memories as this model's state."""
         self._features = features
-        self._scored: tuple[bytes, float] | None = None  # the row scored last and its score
-        last = (np.zeros(2 * dp, np.float32), np.zeros(t, np.int32), np.zeros(t))
-        frame = (s.centre, s.rate, s.warp_rate)
-        partitions = (s.metric, s.cells, s.product, s.bias, s.placed, s.scale, s.feature)
-        self._score_arguments = (*frame, *partitions, self.scaling == "mixed", *last)
-        sample = (s.sample, s.sample_t, s.sample_gaps)
-        points = (s.levels, s.rows, s.suspicion, s.arrived)
-        self._learn_arguments = (self._plan.fade, s.counters, s.rng, *points, s.cells, *sample, *last)
+        self._memories = memories
+        self._scored: tuple[bytes, tuple[float, ...]] | None = None  # the row scored last and its scores
 
     @property
     def n_seen_(self) -> int:
         """Events learned."""
-        return int(self._state.counters[layout.SEEN])
+        return int(self._memories[0].state.counters[layout.SEEN])
 
     @property
     def n_missing_(self) -> int:
         """Missing values met in the events learned."""
-        return int(self._state.counters[layout.MISSING])
+        return int(self._memories[0].state.counters[layout.MISSING])
 
     @property
     def feature_names_(self) -> list[Hashable]:
@@ -172,12 +174,14 @@ class StreamingSVEAD(base.AnomalyDetector):
             Feature names and numbers. None, NaN and infinities are missing values.
         """
         self._features.fill(x)
-        return self._score_row()
+        return min(self._score_row())
 
-    def _score_row(self) -> float:
-        score: float = stream.score_point(self._features.row, *self._score_arguments)
-        self._scored = self._features.key(), score
-        return score
+    def _score_row(self) -> tuple[float, ...]:
+        short, long = self._memories
+        row = self._features.row
+        scores = short.score(row), long.score(row)
+        self._scored = self._features.key(), scores
+        return scores
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
         """Learn an event. Directly after `score_one` of the same event the search is not repeated.
@@ -194,16 +198,16 @@ class StreamingSVEAD(base.AnomalyDetector):
             self._widen(new)
             self._features.fill(x)
         if self._scored is not None and self._scored[0] == self._features.key():
-            score = self._scored[1]
+            scores = self._scored[1]
         else:
-            score = self._score_row()
+            scores = self._score_row()
         self._scored = None
-        if stream.learn_point(self._features.row, score, *self._learn_arguments):
-            renewal.refresh(self._state, self._plan)
+        for memory, score in zip(self._memories, scores, strict=True):
+            memory.learn(self._features.row, score)
 
     def _widen(self, new: Iterable[Hashable]) -> None:
         features = self._features.with_new(new, self.max_features)
-        self._adopt(features, states.widened(self._state, len(features.names)))
+        self._adopt(features, tuple(memory.widened(len(features.names)) for memory in self._memories))
 
     def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
         """Scores of the rows of X, none of which is learned.
@@ -238,10 +242,9 @@ class StreamingSVEAD(base.AnomalyDetector):
             for i, name in enumerate(names):
                 if name in known:
                     matrix[:, known[name]] = given[:, i]
-        out = np.zeros(len(matrix))
         self._scored = None
-        stream.stream(matrix, self._state, self._plan, learn, out)
-        return out
+        short, long = (memory.run(matrix, learn) for memory in self._memories)
+        return np.minimum(short, long)
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
         """How much each feature of an event contributes to the distances that make its score.
@@ -256,13 +259,13 @@ class StreamingSVEAD(base.AnomalyDetector):
         dict
             Shares of the features present, largest first, with sum 1; equal shares where the score is 0.
         """
-        self.score_one(x)
-        s, present = self._state, np.abs(self._features.row) <= search.LARGEST
+        self._features.fill(x)
+        scores = self._score_row()
+        present = np.abs(self._features.row) <= search.LARGEST
         names = [name for name, here in zip(self._features.names, present, strict=True) if here]
         if not names:
             return {}
-        shares = np.zeros(len(present))
-        stream.share_out(s.metric, s.cells, s.placed, s.scale, *self._score_arguments[-4:], shares)
+        shares = self._memories[int(np.argmin(scores))].shares(len(present))
         total = shares.sum()
         shares = shares[present] / total if total > 0 else np.full(len(names), 1 / len(names))
         order = np.argsort(-shares, kind="stable")
@@ -281,20 +284,15 @@ class StreamingSVEAD(base.AnomalyDetector):
             The model of which both are copies, as it was then, so that what they share is not counted twice.
         """
         for model in (other,) if base is None else (other, base):
-            same = self._features.names == model._features.names and all(
-                np.array_equal(getattr(self._state, name), getattr(model._state, name))
-                for name in ("anchors", "weight")
-            )
-            if not same:
+            if self._features.names != model._features.names or not all(
+                mine.over_the_same_anchors(theirs) for mine, theirs in zip(self._memories, model._memories, strict=True)
+            ):
                 raise ValueError(
                     "models merge exactly only over the same anchors: copy one model, and merge before a refresh"
                 )
-        mine, theirs = self._state, other._state
-        for name in ("cells", "counters"):
-            a, b = getattr(mine, name), getattr(theirs, name)
-            part = np.s_[..., [search.COUNT, search.SUM]] if name == "cells" else np.s_[[layout.SEEN, layout.MISSING]]
-            a[part] += b[part] - (0 if base is None else getattr(base._state, name)[part])
-        mine.cells[..., search.MAX] = np.maximum(mine.cells[..., search.MAX], theirs.cells[..., search.MAX])
+        bases = (None, None) if base is None else base._memories
+        for mine, theirs, since in zip(self._memories, other._memories, bases, strict=True):
+            mine.merge(theirs, since)
         self._scored = None
 
     def to_bytes(self) -> bytes:
@@ -303,7 +301,11 @@ class StreamingSVEAD(base.AnomalyDetector):
             "parameters": self._get_params(),
             "features": [snapshot.name_to_json(n) for n in self._features.names],
         }
-        return snapshot.pack("StreamingSVEAD", fields, {name: getattr(self._state, name) for name in states.SAVED})
+        return snapshot.pack("StreamingSVEAD", fields, self._saved())
+
+    def _saved(self) -> snapshot.Arrays:
+        named = zip(_NAMES, self._memories, strict=True)
+        return {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingSVEAD:
@@ -318,31 +320,40 @@ class StreamingSVEAD(base.AnomalyDetector):
         try:
             names = [snapshot.name_from_json(name) for name in fields["features"]]
             model = cls.__new__(cls)
+            if "half_life" in fields["parameters"]:
+                raise ValueError("it is of release 0.1, whose models had one memory; make a new model and let it learn")
             model._set_parameters(**fields["parameters"])
             if len(set(names)) != len(names) or len(names) > model.max_features:
                 raise ValueError("feature names are not distinct, or too many")
         except (KeyError, TypeError, ValueError) as error:
             raise SnapshotError(f"the snapshot's header is malformed: {error}") from None
-        state = states.restored(arrays, model.n_partitions, model.n_anchors, model.window, len(names))
-        model._adopt(Features(names), state)
+        model._restore(names, arrays)
         return model
+
+    def _restore(self, names: list[Hashable], arrays: snapshot.Arrays) -> None:
+        memories = []
+        for name, (plan, size) in zip(_NAMES, self._drawn(), strict=True):
+            prefix = f"{name}."
+            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+            memories.append(Memory.restored(plan, size, own, len(names)))
+        self._adopt(Features(names), tuple(memories))
 
     @classmethod
     def from_batch(cls, model: SVEAD, sample: Any, **parameters: Any) -> StreamingSVEAD:
         """A streaming model that starts warm: with the partitions and cells of a fitted batch model.
 
-        Its first scores are those of the batch model with the event counted in its cell. From then on it learns, and
-        its partitions are replaced in turn by ones drawn from the stream.
+        Its first scores are those of the batch model's partitions, some in either memory, for an event that is not in
+        its cell yet. From then on it learns, and its partitions are replaced in turn by ones of the stream.
 
         Parameters
         ----------
         model
             A fitted `SVEAD`; number of partitions, of anchors, and scaling are taken from it.
         sample
-            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit the window are
-            used.
+            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit are used, 32
+            for each anchor.
         parameters
-            Other parameters of the constructor, such as `window`, `half_life`, `seed`.
+            Other parameters of the constructor, such as `normal_after`, `memory`, `seed`.
         """
         t, m, d = model.anchors_.shape
         streaming = cls(n_partitions=t, n_anchors=m, scaling=model.scaling, **parameters)
@@ -352,34 +363,21 @@ class StreamingSVEAD(base.AnomalyDetector):
             raise ValueError(
                 f"the sample has the columns {given!r}, the model wants {names!r}: give it the same columns"
             )
-        rows = rows[: streaming.window, [given.index(name) for name in names]]
+        rows = rows[:, [given.index(name) for name in names]]
         if len(rows) == 0:
             raise ValueError("the sample is empty: give some rows of the data that the model was fitted to")
         streaming._widen(names)
-        s = streaming._state
         columns = [streaming._features.index[name] for name in names]
-        s.rows[: len(rows), columns] = np.where(np.abs(rows) <= search.LARGEST, rows, np.nan)
-        s.counters[layout.SEEN] = max(int(model.cells_[0, :, search.COUNT].sum()), len(rows))
-        s.counters[layout.STORED] = len(rows)
-        s.anchors[:, :, columns] = model.anchors_
-        s.weight[:, columns] = np.where(model.scales_ > 0, 1 / np.where(model.scales_ > 0, model.scales_, 1), 0.0)
-        s.metric[:, search.ANCHORS] = m
-        s.metric[:, search.INVERSE_UNIT] = 1.0
-        s.cells[..., : layout.LIMIT] = model.cells_
-        s.cells[..., layout.LIMIT] = np.finfo(np.float64).max
-        renewal.take_cutoff(s)
-        renewal.survey(s)
-        s.suspicion[: len(rows)] = streaming.score_many(s.rows[: len(rows)], streaming.feature_names_)
+        first = 0
+        for memory in streaming._memories:
+            own = slice(first, first + len(memory.state.metric))
+            memory.take_batch(model.anchors_[own], model.scales_[own], model.cells_[own], rows, columns)
+            first = own.stop
         return streaming
 
     def __getstate__(self) -> dict[str, Any]:
-        saved = {name: getattr(self._state, name) for name in states.SAVED}
-        return {"parameters": self._get_params(), "features": self._features.names, "arrays": saved}
+        return {"parameters": self._get_params(), "features": self._features.names, "arrays": self._saved()}
 
     def __setstate__(self, pickled: dict[str, Any]) -> None:
         self._set_parameters(**pickled["parameters"])
-        arrays = {name: array.copy() for name, array in pickled["arrays"].items()}
-        names = pickled["features"]
-        self._adopt(
-            Features(names), states.restored(arrays, self.n_partitions, self.n_anchors, self.window, len(names))
-        )
+        self._restore(pickled["features"], {name: array.copy() for name, array in pickled["arrays"].items()})

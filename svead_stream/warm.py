@@ -20,7 +20,7 @@ def warm_up() -> None:
     from svead_stream.alerts import ConformalFilter
     from svead_stream.streaming import StreamingSVEAD
 
-    model = StreamingSVEAD(n_partitions=1, n_anchors=1, window=8, refresh=8, half_life=None, seed=0)
+    model = StreamingSVEAD(n_partitions=2, n_anchors=1, normal_after=8, seed=0)
     ConformalFilter(model).score_learn_many(np.arange(16.0)[:, None])
     for value in range(64):
         event: dict[Hashable, float] = {0: float(value)}

@@ -12,6 +12,7 @@ import numpy as np
 
 BLOCK = 64
 FIRST_BUILD = 8
+YOUNG = 256
 POINTS_PER_ANCHOR = 4
 SCALINGS = ["none", "std", "iqr", "range"]
 MIXED = [*SCALINGS, "log"]
@@ -67,31 +68,57 @@ class Partition:
         return j, math.sqrt(squares[j])
 
     def gaps(self, x, survey):
-        """Differences to all anchors in each feature, in the partition's own units; 0 where it is not used."""
+        """Differences to all anchors in each feature, in the partition's own units; 0 where it is not used.
+
+        In a feature that never varied, whatever differs from its one value is one unit away.
+        """
         if not self.warped:
-            return (self.anchors - x) * np.where(survey.known, self.weight, 0.0)
-        at = [warp((p - survey.centre) / survey.warp) for p in (self.anchors, x)]
-        return (at[0] - at[1]) * ((self.weight > 0) & survey.known)
+            gaps = (self.anchors - x) * np.where(survey.known, self.weight, 0.0)
+        else:
+            at = [warp((p - survey.centre) / survey.warp) for p in (self.anchors, x)]
+            gaps = (at[0] - at[1]) * ((self.weight > 0) & survey.known)
+        sides = np.sign(self.anchors - survey.centre) - np.sign(x - survey.centre)
+        return np.where(survey.never_varied & (self.weight > 0), sides, gaps)
 
     def score(self, j, d):
-        if d == 0:
-            return 0.0
-        members = [*self.cells[j], d]
-        return d / max(members) * np.mean(members)
+        """The distance, times the ratio of the cell's mean distance to its largest, which is at least 0.2."""
+        largest = max(self.cells[j], default=0.0)
+        return d * max(np.mean(self.cells[j]) / largest, 0.2) if largest > 0 else d
 
 
 class NaiveStream:
-    """The streaming detector, one event at a time."""
+    """The streaming detector, one event at a time: two memories, of whose scores the lower one counts."""
 
-    def __init__(self, rng_state, t, m, window, refresh, half_life, scaling, trim, most_usual):
+    def __init__(self, rng_states, t, m, normal_after, memory, scaling):
+        t_long = max(t // 3, 1)
+        short, long = rng_states
+        self.memories = [
+            NaiveMemory(short, t - t_long, m, 16 * m, normal_after, normal_after / 2, scaling, steady=False),
+            NaiveMemory(long, t_long, 4 * m, 32 * m, 64 * m, memory, scaling, steady=True),
+        ]
+
+    def score(self, event):
+        return min(memory.score(event) for memory in self.memories)
+
+    def shares(self, event):
+        return min(self.memories, key=lambda memory: memory.score(event)).shares(event)
+
+    def learn(self, event):
+        for memory in self.memories:
+            memory.learn(event)
+
+
+class NaiveMemory:
+    """A sample that fades at its own pace, and the partitions built from it."""
+
+    def __init__(self, rng_state, t, m, window, refresh, half_life, scaling, steady):
         self.rng = Generator(rng_state)
         self.t, self.m, self.window, self.refresh, self.scaling = t, m, window, refresh, scaling
-        self.trim, self.most_usual = trim, most_usual
-        self.fade = 0.0 if half_life is None else window * (1 - 2 ** (-1 / half_life))
+        self.steady = steady
+        self.fade = 0.0 if half_life is None else min(1.0, window * (1 - 2 ** (-1 / half_life)))
         self.names, self.seen, self.rows, self.suspicion = [], 0, [], []
         self.partitions = []
         self.missing = 0
-        self.born, self.arrived, self.cutoff, self.surprise, self.restarts = 0, [], 0.0, 0.0, 0
 
     def row(self, event, names):
         def value(name):
@@ -112,7 +139,8 @@ class NaiveStream:
         if not scores:
             return 0.0
         if self.scaling == "mixed":
-            return 1 - math.exp(-np.mean([math.log(1 + s / unit) for s, unit in scores]))
+            most = self.seen / (self.seen + 8)  # nothing is stranger than what is known allows to say
+            return min(1 - math.exp(-np.mean([math.log(1 + s / unit) for s, unit in scores])), most)
         return float(np.mean([s for s, _ in scores]))
 
     def shares(self, event):
@@ -140,54 +168,38 @@ class NaiveStream:
             p.anchors = np.hstack([p.anchors, np.zeros((len(p.anchors), len(new)))])
         if self.partitions:
             self.known = np.append(self.known, np.zeros(len(new), bool))
+            self.never_varied = np.append(self.never_varied, np.zeros(len(new), bool))
+            self.last_range = np.append(self.last_range, np.zeros(len(new)))
             self.centre, self.warp = np.append(self.centre, np.zeros(len(new))), np.append(self.warp, np.ones(len(new)))
         x = self.row(event, self.names)
         score = self.score(event)
         self.missing += int(np.isnan(x).sum())
         for p in self.partitions:
             j, d = p.locate(x, self)
-            if j is not None and d <= p.limits[j]:
+            if j is not None:
                 p.cells[j].append(d)
         self.seen += 1
         self.offer(x, score)
         self.refresh_what_is_due()
 
     def offer(self, x, score):
-        self.surprise += ((score > self.cutoff) - self.surprise) / 64
         if len(self.rows) < self.window:
             self.rows.append(x)
             self.suspicion.append(score)
-            self.arrived.append(self.seen)
-        elif self.rng.draw() < max(self.window / (self.seen - self.born), self.fade):
+        elif self.rng.draw() < max(self.window / self.seen, self.fade):
             slot = int(self.rng.draw() * self.window)
-            self.rows[slot], self.suspicion[slot], self.arrived[slot] = x, score, self.seen
-
-    def start_anew(self):
-        """Keep only what came lately and surprised, if most of what came lately did."""
-        if self.fade == 0 or self.surprise <= 0.5 or self.seen - self.born < 64:
-            return False
-        points = zip(self.rows, self.arrived, self.suspicion, strict=True)
-        late = [(x, at) for x, at, s in points if at > self.seen - 128 and s > self.cutoff]
-        if len(late) < FIRST_BUILD:
-            return False
-        self.rows, self.arrived = [x for x, _ in late], [at for _, at in late]
-        self.suspicion = [0.0] * len(late)
-        self.born, self.surprise = self.seen - len(late), 0.0
-        self.restarts += 1
-        return True
+            self.rows[slot], self.suspicion[slot] = x, score
 
     def refresh_what_is_due(self):
-        n, t, age = self.seen, self.t, self.seen - self.born
-        young = FIRST_BUILD <= age < self.window and (age & (age - 1)) == 0
-        if not (young or age == self.window or (age > self.window and n % BLOCK == 0)):
+        n, t, young = self.seen, self.t, min(self.window, YOUNG)
+        doubled = FIRST_BUILD <= n < young and (n & (n - 1)) == 0
+        if not (doubled or n == young or (n > young and n % BLOCK == 0)):
             return
-        anew = self.start_anew()
-        if self.seen - self.born <= self.window:
-            due = range(t)
-        else:
-            due = range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
+        due = range(t) if n <= young else range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
         if len(due):
-            self.cutoff = np.quantile(self.suspicion, 1 - self.trim)
+            self.cutoff, usual = np.quantile(self.suspicion, [0.9, 0.5])
+            if self.cutoff == usual:
+                self.cutoff = max(self.suspicion)
             self.kept = [i for i, s in enumerate(self.suspicion) if s <= self.cutoff]
         for i in due:
             if i % t == 0:
@@ -196,15 +208,18 @@ class NaiveStream:
             if len(self.partitions) < t:
                 self.partitions.append(built)
             else:
+                old = self.partitions[i % t].unit
+                if self.steady and n > young and old / 4 <= built.unit <= old * 4:
+                    built.unit = old
                 self.partitions[i % t] = built
-        if anew:
-            self.cutoff = np.inf
 
     def survey(self):
         """Centre and spreads of each feature over the kept sample."""
         kept = np.array([self.rows[i] for i in self.kept])
         d = kept.shape[1]
+        before = getattr(self, "last_range", np.zeros(d))
         self.known, self.centre, self.warp = np.zeros(d, bool), np.zeros(d), np.ones(d)
+        self.never_varied, self.last_range = np.zeros(d, bool), np.zeros(d)
         self.spread = {s: np.zeros(d) for s in SCALINGS}
         for f in range(d):
             column = kept[:, f][~np.isnan(kept[:, f])]
@@ -212,8 +227,13 @@ class NaiveStream:
                 self.known[f], self.centre[f] = True, np.median(column)
                 low, high = np.quantile(column, [0.25, 0.75])
                 values = {"none": 1.0, "std": np.std(column), "iqr": high - low, "range": np.ptp(column)}
-                if np.ptp(column) == 0:
+                if np.ptp(column) == 0 and before[f] > 0:  # as when it last varied
+                    values.update(std=before[f], range=before[f])
+                elif np.ptp(column) == 0:  # see gaps()
                     values.update(std=1.0, range=1.0)
+                    self.never_varied[f] = True
+                if not self.never_varied[f]:
+                    self.last_range[f] = values["range"]
                 for s, value in values.items():
                     self.spread[s][f] = value
                 self.warp[f] = values["iqr"] or values["range"]
@@ -235,13 +255,11 @@ class NaiveStream:
             if spread[f] > 0:
                 weight[f] = 1 / spread[f]
         p = Partition(anchors, weight, scaling == "log")
-        located = [p.locate(self.rows[i], self) for i in kept]
+        located = [p.locate(x, self) for x in self.rows]
         for j, d in located:
             if j is not None:
                 p.cells[j].append(d)
-        ratios = [np.mean(cell) / max(cell) if max(cell, default=0) > 0 else 1.0 for cell in p.cells]
-        p.unit = sum(d * ratios[j] for j, d in located if j is not None) / len(kept) or 1.0
-        p.limits = [self.most_usual * p.unit / ratio for ratio in ratios]
+        p.unit = sum(p.score(j, d) for j, d in located if j is not None) / len(located) or 0.25
         return p
 
 

@@ -20,7 +20,7 @@ import click
 from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
 from svead_kafka.options import Options
 
-_DETECTOR = ("n_partitions", "n_anchors", "window", "refresh", "half_life", "scaling", "max_features", "seed")
+_DETECTOR = ("n_partitions", "n_anchors", "normal_after", "memory", "scaling", "max_features", "seed")
 
 
 class Names(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in newer releases
@@ -47,7 +47,7 @@ class HalfLife(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value!r} is neither a number of events nor 'none'", param, ctx)
 
 
-HALF_LIFE = HalfLife()
+MEMORY = HalfLife()
 
 
 def _option(name: str, *more: Any, **settings: Any) -> Callable[[Any], Any]:
@@ -125,10 +125,9 @@ _WORKER_OPTIONS = [
     _option("--metrics-host", default="127.0.0.1", help="Address that the port listens on."),
     _option("--n-partitions", type=int, help="Detector: partitions of its ensemble."),
     _option("--n-anchors", type=int, help="Detector: anchors of each partition."),
-    _option("--window", type=int, help="Detector: events in its sample."),
-    _option("--refresh", type=int, help="Detector: events after which a partition is rebuilt."),
-    _option("--half-life", type=HALF_LIFE, help="Detector: events that replace half of the sample, or none."),
-    _option("--scaling", help="Detector: none, std, iqr, range or mixed."),
+    _option("--normal-after", type=int, help="Detector: events that something new lasts before it is normal."),
+    _option("--memory", type=MEMORY, help="Detector: events that replace half of its long memory, or none."),
+    _option("--scaling", help="Detector: none, std, iqr, range, log or mixed."),
     _option("--max-features", type=int, help="Detector: most feature names."),
     _option("--seed", type=int, help="Detector: seed. [default: from group, topic, partition and key]"),
     _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),
@@ -194,7 +193,7 @@ def options_from(given: dict[str, Any]) -> Options:
     given["output"] = given["output"] or ""
     given["state"] = given["state"] or ""
     used = {
-        name: None if value == "none" and name == "half_life" else value
+        name: None if value == "none" and name == "memory" else value
         for name, value in detector.items()
         if value is not None
     }

@@ -59,9 +59,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     csv_path, report_path = folder / "machine.csv", folder / "report.html"
     csv.write_csv(table, csv_path)
     options = _options(str(csv_path), str(report_path))
-    # A day is 1,440 events: the model has to remember more than one of them to know that nights are not anomalies.
-    detector = StreamingSVEAD(n_anchors=64, window=2048, half_life=2 * MINUTES, refresh=1024, seed=seed)
-    run = Run(ConformalFilter(detector, alert_rate=10 / MINUTES), options)
+    run = Run(ConformalFilter(StreamingSVEAD(seed=seed), alert_rate=10 / MINUTES), options)
     run.progress.enabled = False
     import numpy as np
 
@@ -169,7 +167,7 @@ class _Show:
 
 
 def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path: Path) -> None:
-    n, detector = len(score.faults), run.model.detector
+    n = len(score.faults)
     show.line("")
     show.line(
         f"{run.n_rows:,} events: found {len(score.found)} of {n} faults, "
@@ -181,6 +179,5 @@ def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path:
     # In a fresh clone the program is not on the path yet: name it as it was called.
     program = "svead-stream" if shutil.which("svead-stream") else sys.argv[0]
     show.line(click.style(f"  {program} score FILE -o scored.csv --report report.html", bold=True))
-    show.line("or, to measure it, with the one above, where the truth is known, and days make a memory of days useful:")
-    memory = f"--window {detector.window} --half-life {detector.half_life:g}"
-    show.line(f"  {program} score {csv_path} --ignore kind --label fault {memory} -o scored.csv")
+    show.line("or, to measure it, with the one above, where the truth is known:")
+    show.line(f"  {program} score {csv_path} --ignore kind --label fault -o scored.csv")

@@ -13,7 +13,7 @@ import click
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def inspect(model: str, as_json: bool) -> None:
-    """Show what the model file MODEL is: parameters, features, events seen, size, age of its partitions."""
+    """Show what the model file MODEL is: parameters, features, events seen, size."""
     from svead_stream import load
 
     facts = describe(load(model))
@@ -48,8 +48,6 @@ def describe(model: Any) -> dict[str, Any]:
             "events_seen": model.n_seen_,
             "missing_values": model.n_missing_,
             "features": [str(name) for name in model.feature_names_],
-            # All are rebuilt in turn, evenly spread, each once in `refresh` events.
-            "age_of_partitions": f"0 to {min(model.n_seen_, model.refresh):,} events",
         }
     return facts
 

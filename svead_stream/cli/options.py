@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_DETECTOR = ("n_partitions", "n_anchors", "window", "refresh", "half_life", "scaling", "max_features", "seed")
+_DETECTOR = ("n_partitions", "n_anchors", "normal_after", "memory", "scaling", "max_features", "seed")
 _ALERTS = ("alert_rate", "alert_window", "protect")
 
 
-class HalfLife(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+class Events(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """A number of events, or `none` for a model that never forgets."""
 
     name = "events"
@@ -39,11 +39,22 @@ def detector_options(command: F) -> F:
             ),
             click.option("--alert-window", type=int, help="Recent scores to rank among [default: by the alert rate]."),
             click.option("--protect", is_flag=True, help="Keep alerts from being learned."),
-            click.option("--partitions", "n_partitions", type=int, default=32, show_default=True, help="Partitions."),
+            click.option("--partitions", "n_partitions", type=int, default=24, show_default=True, help="Partitions."),
             click.option("--anchors", "n_anchors", type=int, default=16, show_default=True, help="Anchors of each."),
-            click.option("--window", type=int, default=256, show_default=True, help="Rows kept as the sample."),
-            click.option("--refresh", type=int, default=512, show_default=True, help="Rows to rebuild a partition in."),
-            click.option("--half-life", type=HalfLife(), default=256, show_default=True, help="Rows, or none."),
+            click.option(
+                "--normal-after",
+                type=int,
+                default=512,
+                show_default=True,
+                help="Rows that something new lasts before it is normal.",
+            ),
+            click.option(
+                "--memory",
+                type=Events(),
+                default=20_000,
+                show_default=True,
+                help="Rows after which half of what was normal is forgotten, or none.",
+            ),
             click.option("--scaling", default="mixed", show_default=True, help="How features are made comparable."),
             click.option("--max-features", type=int, default=4096, show_default=True, help="Most features."),
             click.option("--seed", type=int, default=0, show_default=True, help="Makes scores reproducible."),

@@ -1,4 +1,4 @@
-"""What a streaming model is to the kernels: its arrays, its parameters, its generator."""
+"""What one memory of a streaming model is to the kernels: its arrays, its parameters, its generator."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from svead_stream.kernels.search import F32, F64, I32, I64, U64
 from svead_stream.kernels.simd import kernel
 
 FIRST_BUILD = 8  # events learned when the first partitions are built
+YOUNG = 256  # events up to which all partitions are rebuilt whenever the stream has doubled
 POINTS_PER_ANCHOR = 4  # at least, in the sample; a young model has fewer anchors
 SMALLEST_SCALE = 1e-150  # a feature that spreads less is constant
-TRIMMED = 0.1  # share of the sample, the most suspicious, that is left out of anchors, scales and cells
-MOST_USUAL = 7.0  # a partition does not add an event that would score more than so many times the usual there
-MEMORY = 64  # events over which surprise is averaged
-TOO_MUCH = 0.5  # surprise at which a model starts anew: what it knows is not what comes
-LATE = 128  # events that a model may start anew from
-UNKNOWN = 1e300  # a cutoff that nothing exceeds
+CONSTANT_RATE = 1e300  # of a feature that never varied: whatever differs lies at the end of the frame, one spread away
+NO_UNIT = 0.25  # the unit of a partition whose points all lie on anchors
+TRIMMED = 0.1  # share of the sample, the most suspicious, that is left out of anchors and scales
+WRONG = 4.0  # a steady unit is replaced where it is off by so many times
+DOUBT = 8.0  # after n events no score exceeds n / (n + DOUBT): nothing is stranger than what is known allows to say
 LOGS_TOGETHER = 8  # factors multiplied before a logarithm is taken
 LARGEST_FACTOR = 1e30  # so many of them stay finite
 
 # positions in the counters
-SEEN, STORED, BORN, MISSING = 0, 1, 2, 3
-# positions in the levels
-CUTOFF, SURPRISE = 0, 1
-LIMIT = 3  # in a cell, after COUNT, SUM and MAX
-# scalings, the first four with a row of spreads; MIXED takes all in turn
+SEEN, STORED, MISSING = 0, 1, 2
+# scalings, each with a row of spreads; MIXED takes all in turn
 NONE, STD, IQR, RANGE, LOG, MIXED = 0, 1, 2, 3, 4, 5
 
 
@@ -36,25 +33,25 @@ class Plan(NamedTuple):
     refresh: int
     scaling: int
     fade: float  # least probability of an event to enter the sample
+    steady: bool  # whether the units of partitions stay as they are until they are clearly wrong
 
 
 class State(NamedTuple):
-    """The arrays of a model. The second group follows from the first; only the first is saved."""
+    """The arrays of a memory. The second group follows from the first; only the first is saved."""
 
-    counters: I64  # SEEN events, STORED points of the sample, BORN: events before it began, MISSING values
+    counters: I64  # SEEN events, STORED points of the sample, MISSING values
     rng: U64  # (1,)
-    levels: F64  # (2,) CUTOFF: suspicion above which a point is left out; SURPRISE: share of late events above it
+    cutoff: F64  # (1,) suspicion above which a point of the sample is left out
     centre: F64  # (d,) of the frame
     rate: F64  # (d,) frame units per unit; 0 where nothing is known of the feature
     warp_rate: F64  # (d,) the same for warped units
-    spread: F64  # (4, d) none, std, iqr, range; 0 where nothing is known
+    spread: F64  # (5, d) none, std, iqr, range, log; 0 where nothing is known
     rows: F64  # (window, d) the sample, NaN where missing
-    suspicion: F64  # (window,)
-    arrived: I64  # (window,) which event each of them was
+    suspicion: F64  # (window,) their scores when they arrived
     anchors: F64  # (t, m, d)
     weight: F64  # (t, d) 0 where a partition does not use the feature
     metric: F64  # (t, 5) LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED
-    cells: F64  # (t, m, 4) COUNT, SUM, MAX, and LIMIT, the largest distance that is added
+    cells: F64  # (t, m, 3) COUNT, SUM, MAX
 
     sample: F32  # (blocks, BLOCK, 2 * dp) the sample in frame units, then warped
     sample_t: F32  # (blocks, 2 * d, BLOCK)

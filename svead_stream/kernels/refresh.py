@@ -1,20 +1,16 @@
-"""How a streaming model renews itself: when, from which points of the sample, in which frame, with which anchors."""
+"""How a memory renews itself: when, from which points of the sample, in which frame, with which anchors."""
 
 from __future__ import annotations
 
 import math
 
 from svead_stream.kernels.model import (
-    BORN,
-    CUTOFF,
+    CONSTANT_RATE,
     FIRST_BUILD,
     IQR,
-    LATE,
-    LIMIT,
     LOG,
-    MEMORY,
     MIXED,
-    MOST_USUAL,
+    NO_UNIT,
     NONE,
     POINTS_PER_ANCHOR,
     RANGE,
@@ -22,10 +18,9 @@ from svead_stream.kernels.model import (
     SMALLEST_SCALE,
     STD,
     STORED,
-    SURPRISE,
-    TOO_MUCH,
     TRIMMED,
-    UNKNOWN,
+    WRONG,
+    YOUNG,
     Plan,
     State,
     choose,
@@ -34,57 +29,33 @@ from svead_stream.kernels.model import (
 from svead_stream.kernels.search import (
     ANCHORS,
     BLOCK,
-    COUNT,
     F32,
     F64,
     INVERSE_UNIT,
-    MAX,
-    SUM,
+    SATURATED,
     WARPED,
     learn_in_cell,
     locate_block,
     place,
+    score_in_cell,
     to_frame,
     to_warped,
     transpose,
+    warp,
 )
 from svead_stream.kernels.simd import LANES, exchange, kernel
 
 
 @kernel
-def until_refresh(n: int, born: int, window: int) -> int:
-    """How many events from the n-th on until something is refreshed: as a young sample doubles, then regularly."""
-    if n - born >= window:
+def until_refresh(n: int, window: int) -> int:
+    """How many events from the n-th on until something is refreshed: as a young stream doubles, then regularly."""
+    young = min(window, YOUNG)
+    if n >= young:
         return BLOCK - n % BLOCK
     at = FIRST_BUILD
-    while at <= n - born:
+    while at <= n:
         at *= 2
-    return min(at, window) - (n - born)
-
-
-@kernel
-def start_anew(state: State) -> bool:
-    """If most of what came lately surprises, forget all but that; a model that follows drift need not wait for it."""
-    n, born = state.counters[SEEN], state.counters[BORN]
-    if state.levels[SURPRISE] <= TOO_MUCH or n - born < MEMORY:
-        return False
-    late = 0
-    for i in range(state.counters[STORED]):
-        if state.arrived[i] > n - LATE and state.suspicion[i] > state.levels[CUTOFF]:
-            state.order[late] = i
-            late += 1
-    if late < FIRST_BUILD:
-        return False
-    for slot in range(late):
-        i = state.order[slot]
-        for f in range(state.rows.shape[1]):
-            state.rows[slot, f] = state.rows[i, f]
-        state.arrived[slot] = state.arrived[i]
-        state.suspicion[slot] = 0.0
-    state.counters[STORED] = late
-    state.counters[BORN] = n - late
-    state.levels[SURPRISE] = 0.0
-    return True
+    return min(at, young) - n
 
 
 @kernel
@@ -111,19 +82,33 @@ def survey_feature(f: int, values: F64, n: int, state: State) -> None:
     """Centre, spreads and rates of one feature from its sorted values; zeros where there are none."""
     state.rate[f] = 0.0
     state.warp_rate[f] = 0.0
-    state.spread[:, f] = 0.0
     if n == 0:
+        state.spread[:, f] = 0.0
         return
-    reach = values[n - 1] - values[0]
-    between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
     state.centre[f] = quantile(values, n, 0.5)
-    state.spread[:, f] = 1.0
+    reach, between, apart = values[n - 1] - values[0], 0.0, 0.0
     if reach > SMALLEST_SCALE:
-        state.spread[STD, f] = deviation(values, n)
-        state.spread[RANGE, f] = reach
+        between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
+        apart = deviation(values, n)
+        if 0.0 < state.spread[RANGE, f] <= SMALLEST_SCALE:  # the first time that it varies
+            for k in range(state.weight.shape[0]):
+                if state.weight[k, f] > 0:
+                    state.weight[k, f] = 1.0 if state.metric[k, WARPED] > 0 else 1.0 / reach
+    elif state.spread[RANGE, f] > SMALLEST_SCALE:  # constant now, but it was not always
+        reach = apart = state.spread[RANGE, f]
+    else:
+        state.rate[f] = state.warp_rate[f] = CONSTANT_RATE
+        state.spread[:, f] = SATURATED / CONSTANT_RATE
+        state.spread[IQR, f] = 0.0
+        state.spread[LOG, f] = warp(SATURATED)
+        return
+    state.spread[NONE, f] = 1.0
+    state.spread[STD, f] = apart
     state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
-    state.rate[f] = 1.0 / state.spread[STD, f]
-    state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else state.spread[RANGE, f])
+    state.spread[RANGE, f] = reach
+    state.spread[LOG, f] = 1.0  # warped units are comparable as they are
+    state.rate[f] = 1.0 / apart
+    state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else reach)
 
 
 @kernel
@@ -174,10 +159,10 @@ def deviation(values: F64, n: int) -> float:
 
 @kernel
 def list_kept(state: State) -> int:
-    """Put the points of the sample that are not left out into the order, and answer how many they are."""
+    """Put the points of the sample that are not left out into the order, and return how many they are."""
     n = 0
     for i in range(state.counters[STORED]):
-        if state.suspicion[i] <= state.levels[CUTOFF]:
+        if state.suspicion[i] <= state.cutoff[0]:
             state.order[n] = i
             n += 1
     return n
@@ -185,16 +170,29 @@ def list_kept(state: State) -> int:
 
 @kernel
 def take_cutoff(state: State) -> None:
-    """The suspicion above which points of the sample are left out."""
+    """The suspicion above which points of the sample are left out.
+
+    Where most score alike, as points of few distinct values do, the others are not strange but rare: all are kept.
+    """
     values, n = state.far, state.counters[STORED]
     for i in range(n):
         values[i] = state.suspicion[i]
-    q = 1.0 - TRIMMED
+    usual = select_quantile(values, n, 0.5)
+    state.cutoff[0] = select_quantile(values, n, 1.0 - TRIMMED)
+    if state.cutoff[0] == usual:
+        for i in range(n):
+            state.cutoff[0] = max(state.cutoff[0], values[i])
+
+
+@kernel
+def select_quantile(values: F64, n: int, q: float) -> float:
+    """The quantile of n values in any order, which are moved around."""
     k = int(q * (n - 1))
     divide(values, n, k)
     for i in range(k + 2, n):
-        values[k + 1] = min(values[k + 1], values[i])
-    state.levels[CUTOFF] = quantile(values, n, q)
+        if values[i] < values[k + 1]:
+            values[i], values[k + 1] = values[k + 1], values[i]
+    return quantile(values, n, q)
 
 
 @kernel
@@ -269,8 +267,6 @@ def weigh(k: int, state: State, scaling: int) -> None:
     if scaling == MIXED:
         scaling = k % MIXED
     state.metric[k, WARPED] = scaling == LOG
-    if scaling == LOG:
-        scaling = NONE  # warped units are comparable as they are
     known, n = state.order, 0
     for f in range(state.rate.shape[0]):
         if state.rate[f] > 0:
@@ -291,8 +287,11 @@ def weigh(k: int, state: State, scaling: int) -> None:
 
 
 @kernel
-def build(k: int, state: State, plan: Plan) -> None:
-    """Draw new anchors for partition k from the sample and pass the sample through their cells."""
+def build(k: int, state: State, scaling: int, steady: bool) -> None:
+    """Draw new anchors for partition k from the kept points, and pass the whole sample through their cells.
+
+    A steady unit stays as it is until it is clearly wrong: only then can scores of last week and of today be compared.
+    """
     stored, d = state.counters[STORED], state.centre.shape[0]
     kept, n = state.order, list_kept(state)
     m = min(state.anchors.shape[1], max(1, n // POINTS_PER_ANCHOR))
@@ -302,7 +301,7 @@ def build(k: int, state: State, plan: Plan) -> None:
         for f in range(d):
             v = state.rows[kept[j], f]
             state.anchors[k, j, f] = v if v == v else state.centre[f]
-    weigh(k, state, plan.scaling)
+    weigh(k, state, scaling)
     place_partition(k, state)
 
     state.cells[k] = 0.0
@@ -325,35 +324,31 @@ def build(k: int, state: State, plan: Plan) -> None:
             apart[first:],
         )
     for i in range(stored):
-        if found[i] >= 0 and state.suspicion[i] <= state.levels[CUTOFF]:
+        if found[i] >= 0:
             learn_in_cell(state.cells[k, found[i]], apart[i])
     for j in range(m):
-        cell = state.cells[k, j]
-        ratio[j] = cell[SUM] / cell[COUNT] / cell[MAX] if cell[MAX] > 0 else 1.0
+        ratio[j] = score_in_cell(state.cells[k, j], 1.0)
     unit = 0.0
     for i in range(stored):
-        if found[i] >= 0 and state.suspicion[i] <= state.levels[CUTOFF]:
-            unit += apart[i] * ratio[found[i]] / n
-    if unit == 0.0:
-        unit = 1.0
-    state.metric[k, INVERSE_UNIT] = 1.0 / unit
-    for j in range(m):
-        state.cells[k, j, LIMIT] = MOST_USUAL * unit / ratio[j]
+        if found[i] >= 0:
+            unit += apart[i] * ratio[found[i]] / stored
+    new, old = 1.0 / unit if unit > 0.0 else 1.0 / NO_UNIT, state.metric[k, INVERSE_UNIT]
+    if not steady or new > WRONG * old or old > WRONG * new:
+        state.metric[k, INVERSE_UNIT] = new
 
 
 @kernel
 def refresh(state: State, plan: Plan) -> None:
     """Refresh what is due after the last event: all partitions of a young model, else the next ones in turn."""
-    anew = plan.fade > 0 and start_anew(state)
     n, t = state.counters[SEEN], state.metric.shape[0]
     first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
-    if n - state.counters[BORN] <= state.rows.shape[0]:
+    young = n <= min(state.rows.shape[0], YOUNG)
+    if young:
         first, last = 0, t
     if first < last:
         take_cutoff(state)
+    steady = plan.steady and not young
     for i in range(max(first, last - t), last):
         if i % t == 0:
             survey(state)
-        build(i % t, state, plan)
-    if anew:
-        state.levels[CUTOFF] = UNKNOWN
+        build(i % t, state, plan.scaling, steady)

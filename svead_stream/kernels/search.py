@@ -48,6 +48,7 @@ LARGEST = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squar
 SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
 NOTHING = np.float32(-np.inf)
 _ONE, _LARGE = (int(np.float64(v).view(np.int64)) for v in (1.0, 2.0**52))
+LEAST_RATIO = 0.2  # of a cell's mean to its maximum, so that one far point does not make its cell forgiving
 # positions in a partition's metric
 LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED = 0, 1, 2, 3, 4
 # positions in a cell
@@ -96,7 +97,7 @@ def warp(z: float) -> float:
 def to_warped(row: F64, centre: F64, warp_rate: F64, x: F32) -> None:
     """Put a row into warped units, in which heavy tails are short."""
     for f in range(centre.shape[0]):
-        z = warp((row[f] - centre[f]) * warp_rate[f])
+        z = warp(min(max((row[f] - centre[f]) * warp_rate[f], -SATURATED), SATURATED))
         x[f] = z if is_number(row[f]) else (np.nan if warp_rate[f] > 0 else 0.0)
 
 
@@ -144,10 +145,9 @@ def place(
     for j in range(m):
         halves[j] = 0.0
         for f in range(d):
-            if warped:
-                placed[k, j, f] = warp((anchors[k, j, f] - centre[f]) * warp_rate[f])
-            else:
-                placed[k, j, f] = min(max((anchors[k, j, f] - centre[f]) * rate[f], -SATURATED), SATURATED)
+            per = warp_rate[f] if warped else rate[f]
+            z = min(max((anchors[k, j, f] - centre[f]) * per, -SATURATED), SATURATED)
+            placed[k, j, f] = warp(z) if warped else z
     for i in range(used):
         f = feature[k, i]
         for j in range(m):
@@ -317,10 +317,10 @@ def locate_block(
 
 @kernel
 def score_in_cell(cell: F64, d: float) -> float:
-    """The paper's score with the arriving point counted in its cell: d / max * mean."""
-    if d == 0.0:
-        return 0.0
-    return d * (cell[SUM] + d) / (max(d, cell[MAX]) * (cell[COUNT] + 1.0))
+    """d / max * mean of the cell as it is: a new event, unlike a point of a data set, is not in it yet."""
+    if cell[MAX] == 0.0:
+        return d
+    return d * max(cell[SUM] / (cell[COUNT] * cell[MAX]), LEAST_RATIO)
 
 
 @kernel

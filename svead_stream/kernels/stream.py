@@ -1,7 +1,7 @@
-"""How a streaming model scores and learns: one event, or a mini-batch.
+"""How a memory scores and learns: one event, or a mini-batch.
 
 The order of things for each event that is learned, the n-th: it is scored against the cells as they are; its
-distances are added to them, where it looks usual; it is offered to the sample; then what is due at n is refreshed. A
+distances are added to them; it is offered to the sample; then what is due at n is refreshed. A
 mini-batch runs partition by partition over the events up to the next refresh, which changes nothing in the numbers:
 partitions do not look at each other between refreshes.
 """
@@ -13,17 +13,13 @@ import math
 import numpy as np
 
 from svead_stream.kernels.model import (
-    BORN,
-    CUTOFF,
+    DOUBT,
     LARGEST_FACTOR,
-    LIMIT,
     LOGS_TOGETHER,
-    MEMORY,
     MISSING,
     MIXED,
     SEEN,
     STORED,
-    SURPRISE,
     Plan,
     State,
     draw,
@@ -59,18 +55,19 @@ from svead_stream.kernels.simd import kernel
 
 
 @kernel
-def combined(summed: float, factor: float, scored: int, relative: bool) -> float:
+def combined(summed: float, factor: float, scored: int, relative: bool, seen: int) -> float:
     """The score over all partitions: their mean, or 1 - 1 / (geometric mean of 1 + s / unit), from 0 to 1."""
     if scored == 0:
         return 0.0
     if relative:
-        return 1.0 - math.exp(-(summed + math.log(factor)) / scored)
+        return min(1.0 - math.exp(-(summed + math.log(factor)) / scored), seen / (seen + DOUBT))
     return summed / scored
 
 
 @kernel
 def score_point(
     row: F64,
+    counters: I64,
     centre: F64,
     rate: F64,
     warp_rate: F64,
@@ -112,7 +109,7 @@ def score_point(
         if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
             summed += math.log(factor)
             factor = 1.0
-    return combined(summed, factor, scored, relative)
+    return combined(summed, factor, scored, relative, counters[SEEN])
 
 
 @kernel
@@ -151,10 +148,8 @@ def offer(
     fade: float,
     counters: I64,
     rng: U64,
-    levels: F64,
     rows: F64,
     suspicion: F64,
-    arrived: I64,
     sample: F32,
     sample_t: F32,
     sample_gaps: I64,
@@ -163,16 +158,14 @@ def offer(
     window, d = rows.shape
     dp = x.shape[0] // 2
     counters[SEEN] += 1
-    levels[SURPRISE] += ((1.0 if score > levels[CUTOFF] else 0.0) - levels[SURPRISE]) / MEMORY
     slot = counters[STORED]
     if slot < window:
         counters[STORED] += 1
     else:
-        if draw(rng) >= max(window / (counters[SEEN] - counters[BORN]), fade):
+        if draw(rng) >= max(window / counters[SEEN], fade):
             return
         slot = int(draw(rng) * window)
     suspicion[slot] = score
-    arrived[slot] = counters[SEEN]
     block, b = slot // BLOCK, slot % BLOCK
     sample_gaps[block, b] = gaps
     for f in range(d):
@@ -190,10 +183,8 @@ def learn_point(
     fade: float,
     counters: I64,
     rng: U64,
-    levels: F64,
     rows: F64,
     suspicion: F64,
-    arrived: I64,
     cells: F64,
     sample: F32,
     sample_t: F32,
@@ -214,10 +205,10 @@ def learn_point(
         return False
     counters[MISSING] += missing
     for k in range(cells.shape[0]):
-        if found[k] >= 0 and apart[k] <= cells[k, found[k], LIMIT]:
+        if found[k] >= 0:
             learn_in_cell(cells[k, found[k]], apart[k])
-    offer(row, x, gaps, score, fade, counters, rng, levels, rows, suspicion, arrived, sample, sample_t, sample_gaps)
-    return until_refresh(counters[SEEN] - 1, counters[BORN], rows.shape[0]) == 1
+    offer(row, x, gaps, score, fade, counters, rng, rows, suspicion, sample, sample_t, sample_gaps)
+    return until_refresh(counters[SEEN] - 1, rows.shape[0]) == 1
 
 
 @kernel
@@ -232,7 +223,7 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
     while at < X.shape[0]:
         wanted = BLOCK
         if learn:
-            wanted = min(BLOCK, until_refresh(state.counters[SEEN], state.counters[BORN], state.rows.shape[0]))
+            wanted = min(BLOCK, until_refresh(state.counters[SEEN], state.rows.shape[0]))
         n = 0
         while n < wanted and at < X.shape[0]:
             out[at] = 0.0
@@ -272,14 +263,14 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
                         factor[b] *= min(1.0 + s * inverse, LARGEST_FACTOR)
                     else:
                         summed[b] += s
-                    if learn and apart[b] <= cell[LIMIT]:
+                    if learn:
                         learn_in_cell(cell, apart[b])
             if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
                 for b in range(n):
                     summed[b] += math.log(factor[b])
                     factor[b] = 1.0
         for b in range(n):
-            out[source[b]] = combined(summed[b], factor[b], scored[b], relative)
+            out[source[b]] = combined(summed[b], factor[b], scored[b], relative, state.counters[SEEN])
             if learn:
                 offer(
                     X[source[b]],
@@ -289,17 +280,11 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
                     plan.fade,
                     state.counters,
                     state.rng,
-                    state.levels,
                     state.rows,
                     state.suspicion,
-                    state.arrived,
                     state.sample,
                     state.sample_t,
                     state.sample_gaps,
                 )
-        if (
-            learn
-            and n == wanted
-            and until_refresh(state.counters[SEEN] - 1, state.counters[BORN], state.rows.shape[0]) == 1
-        ):
+        if learn and n == wanted and until_refresh(state.counters[SEEN] - 1, state.rows.shape[0]) == 1:
             refresh(state, plan)
