@@ -55,14 +55,7 @@ def sizes() -> dict[str, list[tuple[int, float, int]]]:
     settings = {
         "features": [(d, {}, d) for d in (3, 10, 30, 100, 300)],
         "partitions": [(t, {"n_partitions": t}, 10) for t in (8, 16, 32, 64, 128, 256)],
-        "anchors": [
-            (
-                m,
-                {"n_anchors": m},
-                10,
-            )
-            for m in (4, 8, 16, 32, 64, 128, 256)
-        ],
+        "anchors": [(m, {"n_anchors": m}, 10) for m in (4, 8, 16, 32, 64, 128, 256)],
     }
     results = {}
     for name, cases in settings.items():

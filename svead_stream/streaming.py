@@ -371,7 +371,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         first = 0
         for memory in streaming._memories:
             own = slice(first, first + len(memory.state.metric))
-            memory.take_batch(model.anchors_[own], model.scales_[own], model.cells_[own], rows, columns)
+            memory.take_batch(model.anchors_[own], model.scales_, model.cells_[own], rows, columns)
             first = own.stop
         return streaming
 

@@ -170,7 +170,7 @@ def test_scales_from_1e_12_to_1e12_do_not_change_the_ranking():
     )
 )
 def test_no_event_whatsoever_makes_a_score_that_is_not_finite(events):
-    model = StreamingSVEAD(n_partitions=8, n_anchors=2, window=16, refresh=16, half_life=20, seed=1)
+    model = StreamingSVEAD(n_partitions=8, n_anchors=1, normal_after=16, memory=20, seed=1)
     for event in events:
         assert np.isfinite(model.score_one(event))
         model.learn_one(event)
@@ -180,17 +180,16 @@ def test_no_event_whatsoever_makes_a_score_that_is_not_finite(events):
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        ("n_partitions", 0),
+        ("n_partitions", 1),
         ("n_partitions", 2.5),
         ("n_anchors", 0),
         ("n_anchors", True),
-        ("window", 3),
-        ("window", 10**9),
-        ("refresh", 0),
-        ("half_life", 0),
-        ("half_life", 10),
-        ("half_life", float("nan")),
-        ("half_life", "long"),
+        ("normal_after", 0),
+        ("normal_after", 2.5),
+        ("memory", 0),
+        ("memory", 511),
+        ("memory", float("nan")),
+        ("memory", "long"),
         ("scaling", "minmax"),
         ("max_features", 0),
         ("seed", -1),

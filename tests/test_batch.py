@@ -158,10 +158,16 @@ def test_progress_is_shown_when_asked_for(capsys):
 class TestWarmStart:
     X = np.random.default_rng(0).normal(size=(2000, 4))
 
-    def test_a_streaming_model_starts_with_the_scores_of_the_batch_model(self):
-        model = SVEAD(random_state=0, scaling="std").fit(self.X)
+    def test_a_streaming_model_starts_with_the_cells_of_the_batch_model(self):
+        model = SVEAD(n_partitions=9, random_state=0, scaling="std").fit(self.X)
         warm = StreamingSVEAD.from_batch(model, self.X[:256], seed=1)
-        np.testing.assert_allclose(warm.score_many(self.X), model.anomaly_scores_, rtol=0.1)
+        scores = []
+        for anchors, cells in zip(model.anchors_, model.cells_, strict=True):
+            apart = np.linalg.norm((self.X[:, None] - anchors) / model.scales_, axis=2)
+            count, total, largest = cells[apart.argmin(axis=1)].T
+            scores.append(apart.min(axis=1) * np.maximum(total / count / largest, 0.2))
+        expected = np.minimum(np.mean(scores[:6], axis=0), np.mean(scores[6:], axis=0))
+        np.testing.assert_allclose(warm.score_many(self.X), expected, rtol=1e-4)
         assert warm.n_seen_ == 2000
         scores = warm.score_learn_many(self.X)
         assert np.isfinite(scores).all()
@@ -170,7 +176,7 @@ class TestWarmStart:
         frame = pd.DataFrame(self.X, columns=["d", "b", "a", "c"])
         model = SVEAD(n_partitions=8, random_state=0).fit(frame)
         warm = StreamingSVEAD.from_batch(model, frame.head(100)[["a", "b", "c", "d"]])
-        np.testing.assert_allclose(warm.score_many(frame), model.anomaly_scores_, rtol=0.1)
+        assert np.corrcoef(warm.score_many(frame), model.anomaly_scores_)[0, 1] > 0.9
         again = StreamingSVEAD.from_bytes(warm.to_bytes())
         np.testing.assert_array_equal(again.score_learn_many(frame), warm.score_learn_many(frame))
 

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from svead_stream import StreamingSVEAD
 
-SMALL = {"n_partitions": 6, "n_anchors": 4, "window": 40, "refresh": 50}
+SMALL = {"n_partitions": 6, "n_anchors": 3, "normal_after": 50}
 
 
 def data(n, d=4, seed=0, gaps=0.0):
@@ -134,33 +134,30 @@ def test_clone_is_untrained_and_mutate_keeps_the_convention():
     assert (clone.n_seen_, clone.n_anchors, clone.seed) == (0, 5, 3)
 
 
-def test_without_half_life_the_sample_is_uniform_over_the_stream():
-    """Positions of the sampled events, over many seeds, against the uniform distribution; so are the anchors'."""
-    n, window = 1000, 32
+def test_a_memory_that_never_forgets_is_a_uniform_sample_of_the_stream():
+    """Positions of the sampled events, over many seeds, against the uniform distribution."""
+    n = 1000
     X = np.arange(n, dtype=float)[:, None]
-    stored, anchors = [], []
+    stored = []
     for seed in range(60):
-        model = StreamingSVEAD(n_partitions=2, n_anchors=4, window=window, refresh=32, half_life=None, seed=seed)
+        model = StreamingSVEAD(n_partitions=2, n_anchors=1, memory=None, seed=seed)
         model.learn_many(X)
-        stored.append(model._state.rows[:, 0])
-        anchors.append(model._state.anchors[:, :, 0].ravel())
-    stored, anchors = np.concatenate(stored), np.concatenate(anchors)
-    assert stats.kstest(stored, stats.uniform(0, n).cdf).pvalue > 0.001
-    assert stats.kstest(anchors, stats.uniform(0, n).cdf).pvalue > 0.001
+        stored.append(model._memories[1].state.rows[:, 0])
+    assert stats.kstest(np.concatenate(stored), stats.uniform(0, n).cdf).pvalue > 0.001
 
 
-def test_with_a_half_life_half_of_the_sample_is_younger():
-    n, half_life = 5000, 200
-    X = data(n)
+@pytest.mark.parametrize(("which", "half_life"), [(0, 200), (1, 600)])
+def test_half_of_each_memory_is_younger_than_its_half_life(which, half_life):
+    n = 5000
+    X = np.arange(n, dtype=float)[:, None]
     ages = []
     for seed in range(40):
-        model = StreamingSVEAD(n_partitions=1, n_anchors=1, window=64, half_life=half_life, seed=seed)
+        model = StreamingSVEAD(n_partitions=2, n_anchors=2, normal_after=400, memory=600, seed=seed)
         model.learn_many(X)
-        np.testing.assert_array_equal(model._state.rows, X[model._state.arrived - 1])
-        ages.append(n - model._state.arrived)
+        ages.append(n - 1 - model._memories[which].state.rows[:, 0])
     ages = np.concatenate(ages)
-    assert np.mean(ages < half_life) == pytest.approx(0.5, abs=0.04)
-    assert np.mean(ages < 2 * half_life) == pytest.approx(0.75, abs=0.04)
+    assert np.mean(ages < half_life) == pytest.approx(0.5, abs=0.05)
+    assert np.mean(ages < 2 * half_life) == pytest.approx(0.75, abs=0.05)
 
 
 def test_scores_are_useful_after_a_few_dozen_points():
@@ -176,29 +173,56 @@ def test_it_follows_an_abrupt_change():
     model = StreamingSVEAD(seed=0)
     model.learn_many(rng.normal(size=(3000, 4)))
     model.learn_many(rng.normal(size=(2000, 4)) + 50)
-    X = np.vstack([rng.normal(size=(300, 4)) + 50, rng.normal(size=(30, 4))])
+    X = np.vstack([rng.normal(size=(300, 4)) + 50, rng.normal(size=(30, 4)) + 25])
     assert roc_auc_score([0] * 300 + [1] * 30, model.score_many(X)) > 0.99
 
 
-def test_it_starts_anew_when_most_events_surprise_and_not_for_a_few():
+def test_a_regime_that_returns_is_normal_from_its_first_event_on():
     rng = np.random.default_rng(0)
     model = StreamingSVEAD(seed=0)
     model.learn_many(rng.normal(size=(3000, 4)))
-    burst = copy.deepcopy(model)
-    burst.learn_many(np.vstack([rng.normal(size=(25, 4)) + 50, rng.normal(size=(175, 4))]))
-    usual = np.median(burst.score_many(rng.normal(size=(300, 4))))
-    assert usual < 0.6 < np.median(burst.score_many(rng.normal(size=(300, 4)) + 50))
-    model.learn_many(rng.normal(size=(200, 4)) + 50)
-    assert np.median(model.score_many(rng.normal(size=(300, 4)) + 50)) < 0.6
-    assert np.median(model.score_many(rng.normal(size=(300, 4)))) > 0.6
+    before = np.median(model.score_many(rng.normal(size=(300, 4))))
+    model.learn_many(rng.normal(size=(3000, 4)) + 50)
+    after = np.median(model.score_many(rng.normal(size=(300, 4))))
+    assert after < 1.1 * before
 
 
-def test_without_half_life_it_never_starts_anew():
+@pytest.mark.parametrize(("normal_after", "normal"), [(128, True), (4096, False)])
+def test_how_long_something_new_lasts_before_it_is_normal_can_be_chosen(normal_after, normal):
     rng = np.random.default_rng(0)
-    model = StreamingSVEAD(seed=0, half_life=None)
+    model = StreamingSVEAD(normal_after=normal_after, seed=0)
     model.learn_many(rng.normal(size=(3000, 4)))
-    model.learn_many(rng.normal(size=(300, 4)) + 50)
-    assert np.median(model.score_many(rng.normal(size=(300, 4)))) < 0.6
+    usual = np.median(model.score_many(rng.normal(size=(300, 4))))
+    model.learn_many(rng.normal(size=(500, 4)) + 50)
+    assert (np.median(model.score_many(rng.normal(size=(300, 4)) + 50)) < 1.3 * usual) == normal
+
+
+@pytest.mark.parametrize("rare", [0.0, 0.05])
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e6])
+def test_the_first_other_value_in_a_constant_series_scores_highest(rare, size):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random(1000) < rare, 5 + size, 5.0)[:, None]
+    model = StreamingSVEAD(seed=0)
+    model.learn_many(X)
+    scores = model.score_learn_many(np.full((50, 1), 5 + 3 * size))
+    assert scores[0] > 0.5
+    assert scores[0] >= scores.max()
+
+
+def test_a_combination_of_categories_never_seen_scores_above_those_seen_often():
+    rng = np.random.default_rng(0)
+    often = np.array([[1, 0, 0, 1, 0], [0, 1, 0, 1, 0], [0, 0, 1, 0, 1]], float)
+    model = StreamingSVEAD(seed=0)
+    model.learn_many(often[rng.choice(3, 2000, p=[0.6, 0.3, 0.1])])
+    never = np.array([[1, 0, 0, 0, 1], [0, 0, 1, 1, 0]], float)
+    assert model.score_many(never).min() > model.score_many(often).max()
+
+
+def test_a_young_model_says_nothing_strong():
+    X = data(40)
+    X[20] *= 1e6
+    scores = StreamingSVEAD(seed=0).score_learn_many(X)
+    assert scores[20] == pytest.approx(20 / 28)
 
 
 def test_scores_of_mixed_scaling_lie_between_0_and_1():
@@ -229,19 +253,20 @@ def test_explanations_of_events_with_gaps_speak_of_what_is_there():
 
 
 def test_models_over_the_same_anchors_merge_exactly():
-    X = data(400)
-    base = StreamingSVEAD(**{**SMALL, "refresh": 10**9}, seed=1)
-    base.learn_many(X[:100])
+    X = data(400, gaps=0.05)
+    base = StreamingSVEAD(n_partitions=6, normal_after=10**9, memory=None, seed=1)
+    base.learn_many(X[:256])
     one, left, right = (copy.deepcopy(base) for _ in range(3))
-    left.learn_many(X[100:220])
-    right.learn_many(X[220:])
+    left.learn_many(X[256:290])  # and no refresh is due before 320
+    right.learn_many(X[290:318])
     left.merge(right, base)
-    for event in as_events(X[100:]):  # the cells of one model that learned it all, in distances alone
+    for event in as_events(X[256:318]):  # the cells of one model that learned it all, in distances alone
         one.score_one(event)
         one.learn_one(event)
-    np.testing.assert_array_equal(left._state.cells[..., 0], one._state.cells[..., 0])
-    np.testing.assert_allclose(left._state.cells, one._state.cells, rtol=1e-12)
-    assert left.n_seen_ == one.n_seen_
+    for merged, alone in zip(left._memories, one._memories, strict=True):
+        np.testing.assert_array_equal(merged.state.cells[..., 0], alone.state.cells[..., 0])
+        np.testing.assert_allclose(merged.state.cells, alone.state.cells, rtol=1e-12)
+    assert (left.n_seen_, left.n_missing_) == (one.n_seen_, one.n_missing_)
 
 
 def test_models_over_other_anchors_do_not_merge():
@@ -256,10 +281,10 @@ def test_models_over_other_anchors_do_not_merge():
 
 def test_memory_does_not_grow_over_a_million_points():
     def size(model):
-        return len(pickle.dumps(model)), sum(array.nbytes for array in model._state)
+        return len(pickle.dumps(model)), sum(array.nbytes for memory in model._memories for array in memory.state)
 
     rng = np.random.default_rng(0)
-    model = StreamingSVEAD(n_partitions=4, n_anchors=4, window=64, seed=1)
+    model = StreamingSVEAD(n_partitions=4, n_anchors=4, seed=1)
     model.learn_many(rng.normal(size=(1000, 3)))
     before = size(model)
     for _ in range(10):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import svead_stream
 from svead_stream import SVEAD, SnapshotError, StreamingSVEAD, snapshot
 
-SMALL = {"n_partitions": 6, "n_anchors": 4, "window": 40, "refresh": 50}
+SMALL = {"n_partitions": 6, "n_anchors": 3, "normal_after": 50}
 
 
 def stream(n=300, seed=0):
@@ -112,11 +112,11 @@ def with_array(name, dtype, shape):
 @pytest.mark.parametrize(
     "change",
     [
-        with_array("cells", "<f8", [2**60]),
-        with_array("cells", "<f8", [-1, 4, 4]),
-        with_array("cells", "|O8", [6, 4, 4]),
-        with_array("cells", "<f8", [2**62, 0]),
-        with_array("cells", "<f8", ["6", 4, 4]),
+        with_array("short.cells", "<f8", [2**60]),
+        with_array("short.cells", "<f8", [-1, 4, 4]),
+        with_array("short.cells", "|O8", [6, 4, 4]),
+        with_array("short.cells", "<f8", [2**62, 0]),
+        with_array("short.cells", "<f8", ["6", 4, 4]),
         lambda header: {},
         lambda header: [],
         lambda header: b"not json",
@@ -134,28 +134,34 @@ def test_forged_headers_are_a_snapshot_error(snapshots, change):
 
 def test_forged_fields_and_arrays_are_a_snapshot_error(snapshots):
     _, fields, arrays = snapshot.unpack(snapshots[0])
-    wrong_counters = arrays["counters"].copy()
+    wrong_counters = arrays["long.counters"].copy()
     wrong_counters[1] = 10**6
-    wrong_metric = arrays["metric"].copy()
+    wrong_metric = arrays["short.metric"].copy()
     wrong_metric[0, 3] = 10**6
     for tampered in (
-        {"parameters": {**fields["parameters"], "window": 10**6}},
-        {"parameters": {**fields["parameters"], "window": "x"}},
+        {"parameters": {**fields["parameters"], "n_anchors": 10**4}},
+        {"parameters": {**fields["parameters"], "normal_after": "x"}},
         {"parameters": {**fields["parameters"], "surprise": 1}},
         {"parameters": {}},
         {"features": [0, 0, 1]},
         {"features": [0, {}, 1]},
         {"features": None},
-        {"arrays": {"counters": wrong_counters}},
-        {"arrays": {"metric": wrong_metric}},
-        {"arrays": {"cells": arrays["cells"] * np.nan}},
-        {"arrays": {"rows": arrays["rows"][:, :2]}},
-        {"arrays": {"anchors": arrays["anchors"].astype(np.float32)}},
+        {"arrays": {"long.counters": wrong_counters}},
+        {"arrays": {"short.metric": wrong_metric}},
+        {"arrays": {"long.cells": arrays["long.cells"] * np.nan}},
+        {"arrays": {"short.rows": arrays["short.rows"][:, :2]}},
+        {"arrays": {"short.anchors": arrays["short.anchors"].astype(np.float32)}},
     ):
         with pytest.raises(SnapshotError):
             StreamingSVEAD.from_bytes(forged(snapshots[0], **tampered))
     with pytest.raises(SnapshotError):
         SVEAD.from_bytes(forged(snapshots[1], arrays={"cells": np.zeros((4, 3))}))
+
+
+def test_a_model_of_release_0_1_says_that_it_cannot_be_read(snapshots):
+    old = {"n_partitions": 32, "n_anchors": 16, "window": 256, "refresh": 512, "half_life": 256}
+    with pytest.raises(SnapshotError, match=r"release 0\.1"):
+        StreamingSVEAD.from_bytes(forged(snapshots[0], parameters=old))
 
 
 def test_a_newer_format_says_to_upgrade(snapshots):

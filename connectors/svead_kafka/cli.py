@@ -33,7 +33,7 @@ class Names(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generi
         return tuple(part.strip() for part in parts if part.strip())
 
 
-class HalfLife(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+class EventsOrNone(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """A number of events, or `none` for a model that never forgets; without the option the detector's default holds."""
 
     name = "events"
@@ -47,7 +47,7 @@ class HalfLife(click.ParamType):  # type: ignore[type-arg, unused-ignore]
             self.fail(f"{value!r} is neither a number of events nor 'none'", param, ctx)
 
 
-MEMORY = HalfLife()
+MEMORY = EventsOrNone()
 
 
 def _option(name: str, *more: Any, **settings: Any) -> Callable[[Any], Any]:

@@ -100,7 +100,7 @@ def survey_feature(f: int, values: F64, n: int, state: State) -> None:
         state.rate[f] = state.warp_rate[f] = CONSTANT_RATE
         state.spread[:, f] = SATURATED / CONSTANT_RATE
         state.spread[IQR, f] = 0.0
-        state.spread[LOG, f] = warp(SATURATED)
+        state.spread[LOG, f] = warp(float(SATURATED))
         return
     state.spread[NONE, f] = 1.0
     state.spread[STD, f] = apart

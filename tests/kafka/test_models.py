@@ -15,7 +15,7 @@ from svead_kafka import Options
 from svead_kafka.events import Decoder, Event, Verdict
 from svead_kafka.models import Maker, Model, seed_for
 
-OPTIONS = Options(input=["in"], output="out", detector={"n_partitions": 8, "window": 64, "refresh": 32})
+OPTIONS = Options(input=["in"], output="out", detector={"n_partitions": 8, "n_anchors": 4, "normal_after": 32})
 
 
 def decoded(values: list[bytes]) -> list[Event]:

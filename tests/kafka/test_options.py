@@ -47,7 +47,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_the_command_line_wins_over_the_environment_and_that_over_the_file(parsed: Any, tmp_path: Path) -> None:
     file = tmp_path / "worker.toml"
     file.write_text(
-        "input = ['a', 'b']\noutput = 'from-file'\ngroup = 'from-file'\nmax-batch = 7\nwindow = 300\n"
+        "input = ['a', 'b']\noutput = 'from-file'\ngroup = 'from-file'\nmax-batch = 7\nnormal_after = 300\n"
         "include_event = false\nalert_rate = 0.05\n"
     )
     options = parsed(
@@ -55,7 +55,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_file(parse
     )
     assert (options.input, options.output, options.group) == (("a", "b"), "from-line", "from-env")
     assert (options.max_batch, options.alert_rate, options.include_event) == (7, 0.05, False)
-    assert dict(options.detector) == {"window": 300}
+    assert dict(options.detector) == {"normal_after": 300}
     assert options.state == "from-line-state"
 
 
@@ -63,9 +63,9 @@ def test_every_option_of_the_worker_is_on_the_command_line(parsed: Any) -> None:
     given = {one.name for one in command_line.kafka.params}
     missing = set(Options.names()) - given - {"detector", "client"}
     assert not missing
-    everything = parsed("--input", "a,b", "--output", "o", "--features", "x, y", "--no-event", "--half-life", "none")
+    everything = parsed("--input", "a,b", "--output", "o", "--features", "x, y", "--no-event", "--memory", "none")
     assert everything.features == ("x", "y")
-    assert everything.detector == {"half_life": None}
+    assert everything.detector == {"memory": None}
 
 
 def test_an_unknown_name_in_the_file_is_an_error(tmp_path: Path) -> None:
