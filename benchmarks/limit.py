@@ -3,10 +3,10 @@
     python benchmarks/limit.py [--points 4096] [--repetitions 7]
 
 A mini-batch of points against t partitions of m anchors (four times as many in the third with the long memory) is, at
-the least, the matrix product of all anchors by the points. `sgemm` (NumPy's BLAS, float32) does that product and nothing
-else; we also find the nearest anchor, its exact distance and the score, and for score+learn keep cells, sample and
-partitions up to date. The batch detector passes over the data twice and is compared with two products. On all threads,
-as many models run at once as there are cores, and BLAS uses all cores. Figures below 1 mean faster than BLAS.
+the least, the matrix product of all anchors by the points. `sgemm` (NumPy's BLAS, float32) does that product and
+nothing else; we also find the nearest anchor, its exact distance and the score, and for score+learn keep cells, sample
+and partitions up to date. The batch detector passes over the data twice and is compared with two products. On all
+threads, as many models run at once as there are cores, and BLAS uses all cores. Figures below 1 mean faster than BLAS.
 """
 
 from __future__ import annotations

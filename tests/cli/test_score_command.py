@@ -278,7 +278,7 @@ def test_a_report_is_written(run: Any, sensors: Path, tmp_path: Path, expected: 
     assert {f["name"] for f in alert["features"]} == set(NAMES)
     low, middle, high = alert["features"][0]["usual"]
     assert low < middle < high
-    assert data["settings"]["n_partitions"] == 32
+    assert data["settings"]["n_partitions"] == 24
 
 
 @pytest.mark.parametrize("name", ["score", "alert"])
