@@ -78,7 +78,7 @@ class Partition:
             at = [warp((p - survey.centre) / survey.warp) for p in (self.anchors, x)]
             gaps = (at[0] - at[1]) * ((self.weight > 0) & survey.known)
         sides = np.sign(self.anchors - survey.centre) - np.sign(x - survey.centre)
-        return np.where(survey.never_varied & (self.weight > 0), sides, gaps)
+        return np.where(survey.never_varied & survey.known & (self.weight > 0), sides, gaps)
 
     def score(self, j, d):
         """The distance, times the ratio of the cell's mean distance to its largest, which is at least 0.2."""
@@ -217,9 +217,9 @@ class NaiveMemory:
         """Centre and spreads of each feature over the kept sample."""
         kept = np.array([self.rows[i] for i in self.kept])
         d = kept.shape[1]
-        before = getattr(self, "last_range", np.zeros(d))
+        if not self.partitions:
+            self.never_varied, self.last_range = np.zeros(d, bool), np.zeros(d)
         self.known, self.centre, self.warp = np.zeros(d, bool), np.zeros(d), np.ones(d)
-        self.never_varied, self.last_range = np.zeros(d, bool), np.zeros(d)
         self.spread = {s: np.zeros(d) for s in SCALINGS}
         for f in range(d):
             column = kept[:, f][~np.isnan(kept[:, f])]
@@ -227,13 +227,17 @@ class NaiveMemory:
                 self.known[f], self.centre[f] = True, np.median(column)
                 low, high = np.quantile(column, [0.25, 0.75])
                 values = {"none": 1.0, "std": np.std(column), "iqr": high - low, "range": np.ptp(column)}
-                if np.ptp(column) == 0 and before[f] > 0:  # as when it last varied
-                    values.update(std=before[f], range=before[f])
+                if np.ptp(column) == 0 and self.last_range[f] > 0:  # as when it last varied
+                    values.update(std=self.last_range[f], range=self.last_range[f])
                 elif np.ptp(column) == 0:  # see gaps()
                     values.update(std=1.0, range=1.0)
                     self.never_varied[f] = True
-                if not self.never_varied[f]:
+                else:
                     self.last_range[f] = values["range"]
+                    if self.never_varied[f]:
+                        self.never_varied[f] = False
+                        for p in self.partitions:
+                            p.weight[f] = (p.weight[f] > 0) * (1.0 if p.warped else 1 / self.last_range[f])
                 for s, value in values.items():
                     self.spread[s][f] = value
                 self.warp[f] = values["iqr"] or values["range"]

@@ -119,6 +119,21 @@ def test_a_model_through_a_change_of_regime_equals_the_oracle():
         compare_state(model, oracle)
 
 
+@pytest.mark.parametrize("absent", [False, True])
+def test_a_feature_that_starts_to_vary_late_equals_the_oracle(absent):
+    rng = np.random.default_rng(6)
+    model = StreamingSVEAD(**SHAPE, seed=7)
+    oracle = oracle_of(model)
+    for i in range(400):
+        event = {"a": rng.normal(), "b": rng.normal(), "flag": 7.0 if i < 130 or 290 < i < 340 else rng.normal(5)}
+        if absent and 130 <= i < 260:
+            del event["flag"]
+        assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        model.learn_one(event)
+        oracle.learn(event)
+        compare_state(model, oracle)
+
+
 def test_equal_points_equal_the_oracle():
     model = StreamingSVEAD(**SHAPE, seed=7)
     oracle = oracle_of(model)

@@ -45,7 +45,7 @@ class State(NamedTuple):
     centre: F64  # (d,) of the frame
     rate: F64  # (d,) frame units per unit; 0 where nothing is known of the feature
     warp_rate: F64  # (d,) the same for warped units
-    spread: F64  # (5, d) none, std, iqr, range, log; 0 where nothing is known
+    spread: F64  # (5, d) none, std, iqr, range, log; 0 where nothing was ever known
     rows: F64  # (window, d) the sample, NaN where missing
     suspicion: F64  # (window,) their scores when they arrived
     anchors: F64  # (t, m, d)

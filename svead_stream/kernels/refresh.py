@@ -79,11 +79,10 @@ def survey(state: State) -> None:
 
 @kernel
 def survey_feature(f: int, values: F64, n: int, state: State) -> None:
-    """Centre, spreads and rates of one feature from its sorted values; zeros where there are none."""
+    """Centre, spreads and rates of one feature from its sorted values; rates of 0 where there are none."""
     state.rate[f] = 0.0
     state.warp_rate[f] = 0.0
     if n == 0:
-        state.spread[:, f] = 0.0
         return
     state.centre[f] = quantile(values, n, 0.5)
     reach, between, apart = values[n - 1] - values[0], 0.0, 0.0
