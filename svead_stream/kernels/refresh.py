@@ -97,7 +97,7 @@ def survey_feature(f: int, values: F64, n: int, state: State) -> None:
         reach = apart = state.spread[RANGE, f]
     else:
         state.rate[f] = state.warp_rate[f] = CONSTANT_RATE
-        state.spread[:, f] = SATURATED / CONSTANT_RATE
+        state.spread[:, f] = float(SATURATED) / CONSTANT_RATE
         state.spread[IQR, f] = 0.0
         state.spread[LOG, f] = warp(float(SATURATED))
         return
