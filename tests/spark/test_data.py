@@ -47,7 +47,7 @@ def test_numbers_of_any_type_under_any_name_nulls_and_columns_without_a_value_ar
 
 
 def test_fewer_rows_than_anchors_are_enough(typed):
-    model = svead_spark.fit(typed.limit(3), columns=["the id"], n_partitions=5, n_anchors=4, seed=0)
+    model = svead_spark.fit(typed.limit(3).persist(), columns=["the id"], n_partitions=5, n_anchors=4, seed=0)
     assert model.anchors_.shape == (5, 3, 1)
     assert {tuple(sorted(anchors.ravel())) for anchors in model.anchors_} == {(0, 1, 2)}
 
