@@ -29,7 +29,7 @@ class Size(NamedTuple):
 
 
 class Memory:
-    """Arrays, and what the one-event path needs at hand.
+    """Arrays, and what the one-event kernels are given of them.
 
     Parameters
     ----------
@@ -37,18 +37,22 @@ class Memory:
         What the kernels are told.
     state
         The arrays.
+
+    Attributes
+    ----------
+    to_score, to_learn
+        The arguments of `score_point` and `learn_point`.
     """
 
     def __init__(self, plan: layout.Plan, state: layout.State) -> None:
         s = state
         t, dp = s.scale.shape
         self.plan, self.state = plan, s
-        last = (np.zeros(2 * dp, np.float32), np.zeros(t, np.int32), np.zeros(t))
-        frame = (s.counters, s.centre, s.rate, s.warp_rate)
-        partitions = (s.metric, s.cells, s.product, s.bias, s.placed, s.scale, s.feature)
-        self._score_arguments = (*frame, *partitions, plan.scaling == layout.MIXED, *last)
-        sample = (s.sample, s.sample_t, s.sample_gaps)
-        self._learn_arguments = (plan.fade, s.counters, s.rng, s.rows, s.suspicion, s.cells, *sample, *last)
+        x, found, apart = self._last = np.zeros(2 * dp, np.float32), np.zeros(t, np.int32), np.zeros(t)
+        frame, search_for = (s.centre, s.rate, s.warp_rate), (s.product, s.bias, s.placed, s.scale, s.feature)
+        self.to_score = (*frame, s.metric, s.cells, s.total, *search_for, x, found, apart)
+        sample = (s.rows, s.suspicion, s.arrived)
+        self.to_learn = (plan.fade, s.counters, s.rng, *sample, s.cells, s.total, found, apart)
 
     @classmethod
     def new(cls, plan: layout.Plan, size: Size, seed: Any) -> Memory:
@@ -61,19 +65,13 @@ class Memory:
         """The same memory with room for d features."""
         return Memory(self.plan, states.widened(self.state, d))
 
-    def score(self, row: Floats) -> float:
-        """The score of one event, which `learn` and `shares` take for the last one."""
-        score: float = stream.score_point(row, *self._score_arguments)
-        return score
-
-    def learn(self, row: Floats, score: float) -> None:
-        """Learn the row that was scored last."""
-        if stream.learn_point(row, score, *self._learn_arguments):
-            renewal.refresh(self.state, self.plan)
+    def refresh(self) -> None:
+        """Renew what is due after the event learned last."""
+        renewal.refresh(self.state, self.plan)
 
     def run(self, X: Floats, learn: bool) -> Floats:
-        """Scores of the rows, each learned after it was scored if asked."""
-        out = np.zeros(len(X))
+        """How strange the rows are, NaN where they are empty; each is then learned if asked."""
+        out = np.empty(len(X))
         stream.stream(X, self.state, self.plan, learn, out)
         return out
 
@@ -81,7 +79,8 @@ class Memory:
         """What each of d features contributed to the score of the row that was scored last."""
         shares = np.zeros(d)
         s = self.state
-        stream.share_out(s.metric, s.cells, s.placed, s.scale, *self._score_arguments[-4:], shares)
+        relative = self.plan.scaling == layout.MIXED
+        stream.share_out(relative, s.metric, s.cells, s.total, s.placed, s.scale, *self._last, shares)
         return shares
 
     def over_the_same_anchors(self, other: Memory) -> bool:
@@ -90,7 +89,11 @@ class Memory:
 
     def merge(self, other: Memory, base: Memory | None) -> None:
         """Add what another memory learned over the same anchors since it was the base; the sample stays."""
-        added = {"cells": np.s_[..., [search.COUNT, search.SUM]], "counters": np.s_[[layout.SEEN, layout.MISSING]]}
+        added = {
+            "cells": np.s_[..., [search.COUNT, search.SUM]],
+            "total": np.s_[:],
+            "counters": np.s_[[layout.SEEN, layout.MISSING]],
+        }
         for name, part in added.items():
             mine, theirs = getattr(self.state, name), getattr(other.state, name)
             mine[part] += theirs[part] - (0 if base is None else getattr(base.state, name)[part])
@@ -113,9 +116,10 @@ class Memory:
         s.metric[:, search.ANCHORS] = m
         s.metric[:, search.INVERSE_UNIT] = 1.0
         s.cells[:, :m] = cells
-        renewal.take_cutoff(s)
-        renewal.survey(s)
-        s.suspicion[:n] = self.run(s.rows[:n], learn=False)
+        s.total[:] = cells[..., search.COUNT].sum(axis=1)
+        renewal.take_cutoffs(s, self.plan)
+        renewal.survey(s, self.plan)
+        s.suspicion[:n] = np.nan_to_num(self.run(s.rows[:n], learn=False))
 
     @classmethod
     def restored(cls, plan: layout.Plan, size: Size, arrays: Arrays, d: int) -> Memory:

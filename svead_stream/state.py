@@ -22,17 +22,19 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
     return {
         "counters": (np.int64, (N_COUNTERS,)),
         "rng": (np.uint64, (1,)),
-        "cutoff": (np.float64, (1,)),
+        "cutoff": (np.float64, (2,)),
         "centre": (np.float64, (d,)),
         "rate": (np.float64, (d,)),
         "warp_rate": (np.float64, (d,)),
         "spread": (np.float64, (5, d)),
         "rows": (np.float64, (window, d)),
         "suspicion": (np.float64, (window,)),
+        "arrived": (np.int64, (window,)),
         "anchors": (np.float64, (t, m, d)),
         "weight": (np.float64, (t, d)),
         "metric": (np.float64, (t, 5)),
         "cells": (np.float64, (t, m, 3)),
+        "total": (np.float64, (t,)),
         "sample": (np.float32, (blocks, search.BLOCK, 2 * dp)),
         "sample_t": (np.float32, (blocks, 2 * d, search.BLOCK)),
         "sample_gaps": (np.int64, (blocks, search.BLOCK)),
@@ -45,7 +47,7 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
         "order": (np.int64, (max(window, d),)),
         "cell_of": (np.int32, (blocks * search.BLOCK,)),
         "far": (np.float64, (blocks * search.BLOCK,)),
-        "ratio": (np.float64, (m,)),
+        "halves": (np.float64, (m,)),
         "block": (np.float32, (search.BLOCK, 2 * dp)),
         "block_t": (np.float32, (2 * d, search.BLOCK)),
         "block_gaps": (np.int64, (search.BLOCK,)),
@@ -92,10 +94,11 @@ def _check(a: dict[str, Any], m: int, window: int) -> None:
         "counters": (counters >= 0).all() and counters[model.STORED] <= min(window, counters[model.SEEN]),
         "metric": np.isfinite(a["metric"]).all() and ((anchors >= 0) & (anchors <= m)).all(),
         "rows": not np.isinf(a["rows"]).any(),
+        "arrived": ((a["arrived"] >= 0) & (a["arrived"] <= counters[model.SEEN])).all(),
     }
     for name in ("cutoff", "centre", "suspicion", "anchors"):
         sound[name] = np.isfinite(a[name]).all()
-    for name in ("rate", "warp_rate", "spread", "weight", "cells"):
+    for name in ("rate", "warp_rate", "spread", "weight", "cells", "total"):
         sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()
     for name, fine in sound.items():
         if not fine:

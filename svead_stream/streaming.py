@@ -13,8 +13,8 @@ from river import base
 from svead_stream import snapshot
 from svead_stream.errors import SnapshotError, whole
 from svead_stream.features import Features, number, table
+from svead_stream.kernels import lasting, search, stream
 from svead_stream.kernels import model as layout
-from svead_stream.kernels import search
 from svead_stream.memory import Memory, Size
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ class StreamingSVEAD(base.AnomalyDetector):
     """Anomaly detection in a stream with stochastic Voronoi ensembles.
 
     Many random Voronoi partitions of a sample of the stream, each made by a few of its points, the anchors. An event
-    is anomalous where it lies far from its anchor relative to its cell, in a cell that is itself wide.
+    is anomalous where it lies far from its anchor, in a cell that is itself wide and rarely visited.
 
-    Two thirds of the partitions have a short memory, one third a long one, and the lower of their two scores counts:
-    what was normal last week is still normal today, and what became normal an hour ago is normal now. Memory is
-    constant; an event costs about `2 * n_partitions * n_anchors` distances.
+    Two thirds of the partitions have a short memory, one third a long one, and what is strange to both counts: what was
+    normal last week is still normal today, and what became normal an hour ago is normal now. Strange events in a row
+    weigh more than single ones. Memory is constant; an event costs about `1.3 * n_partitions * n_anchors` distances.
 
     Larger scores are more anomalous. With `scaling="mixed"` they lie between 0 and 1 whatever the data, those of usual
     events mostly between 0.2 and 0.6; with a single scaling they are distances, 0 or more.
@@ -50,11 +50,11 @@ class StreamingSVEAD(base.AnomalyDetector):
     n_partitions
         Number of partitions. More give steadier scores and cost proportionally more.
     n_anchors
-        Anchors of each partition with the short memory; those with the long one have four times as many. More look
-        closer at local structure, fewer forgive more.
+        Anchors of each partition with the short memory; those with the long one have twice as many. More look closer
+        at local structure, fewer forgive more.
     normal_after
-        How many events something new has to last before it counts as normal. A fault that lasts longer becomes normal;
-        a change that is for good is an anomaly until then.
+        How many events something new has to last before it starts to count as normal. A fault that lasts longer becomes
+        normal; a change that is for good is an anomaly until then.
     memory
         The long memory forgets half of what was normal in so many events; `None` never forgets.
     scaling
@@ -86,7 +86,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         self,
         n_partitions: int = 24,
         n_anchors: int = 16,
-        normal_after: int = 512,
+        normal_after: int = 256,
         memory: float | None = 20_000,
         scaling: str = "mixed",
         max_features: int = 4096,
@@ -94,9 +94,8 @@ class StreamingSVEAD(base.AnomalyDetector):
     ) -> None:
         self._set_parameters(n_partitions, n_anchors, normal_after, memory, scaling, max_features, seed)
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
-        self._adopt(
-            Features(), tuple(Memory.new(*drawn, seed) for drawn, seed in zip(self._drawn(), seeds, strict=True))
-        )
+        memories = [Memory.new(*drawn, seed) for drawn, seed in zip(self._drawn(), seeds, strict=True)]
+        self._adopt(Features(), memories, np.zeros(lasting.N_LEVELS))
 
     def _set_parameters(
         self,
@@ -131,24 +130,31 @@ class StreamingSVEAD(base.AnomalyDetector):
         self.seed = seed
 
     def _drawn(self) -> tuple[tuple[layout.Plan, Size], tuple[layout.Plan, Size]]:
-        """What the two memories are: a short one, whose points are soon replaced, and a long one, which is finer."""
+        """What the two memories are: a short one, which is soon renewed, and a long one, which is finer."""
+        t, m = self.n_partitions, self.n_anchors
+        window, t_long = 12 * m, max(t // 3, 1)
 
-        def fade(window: int, half_life: float | None) -> float:
-            return 0.0 if half_life is None else min(1.0, window * (1 - 2 ** (-1 / half_life)))
+        def plan(refresh: int, half_life: float | None) -> layout.Plan:
+            fade = 0.0 if half_life is None else min(1.0, window * (1 - 2 ** (-1 / half_life)))
+            return layout.Plan(refresh, SCALINGS[self.scaling], fade, self.normal_after)
 
-        scaling, t, m = SCALINGS[self.scaling], self.n_partitions, self.n_anchors
-        long = Size(max(t // 3, 1), 4 * m, 32 * m)
-        short = Size(t - long.n_partitions, m, 16 * m)
         return (
-            (layout.Plan(self.normal_after, scaling, fade(short.window, self.normal_after / 2), False), short),
-            (layout.Plan(2 * long.window, scaling, fade(long.window, self.memory), True), long),
+            (plan(self.normal_after, self.normal_after), Size(t - t_long, m, window)),
+            (plan(64 * m, self.memory), Size(t_long, 2 * m, window)),
         )
 
-    def _adopt(self, features: Features, memories: tuple[Memory, ...]) -> None:
-        """Take features and memories as this model's state."""
+    def _adopt(self, features: Features, memories: Iterable[Memory], levels: NDArray[np.float64]) -> None:
+        """Take these as the state of the model."""
+        short, long = memories
         self._features = features
-        self._memories = memories
-        self._scored: tuple[bytes, tuple[float, ...]] | None = None  # the row scored last and its scores
+        self._memories = (short, long)
+        self._levels = levels
+        self._scored: bytes | None = None  # the row scored last, whose strangeness to both memories is:
+        self._strangeness = np.zeros(2)
+        relative = self.scaling == "mixed"
+        counters = short.state.counters
+        self._to_score = (short.to_score, long.to_score, counters, relative, levels, self._strangeness)
+        self._to_learn = (short.to_learn, long.to_learn, counters, levels, self._strangeness)
 
     @property
     def n_seen_(self) -> int:
@@ -174,14 +180,12 @@ class StreamingSVEAD(base.AnomalyDetector):
             Feature names and numbers. None, NaN and infinities are missing values.
         """
         self._features.fill(x)
-        return min(self._score_row())
+        return self._score_row()
 
-    def _score_row(self) -> tuple[float, ...]:
-        short, long = self._memories
-        row = self._features.row
-        scores = short.score(row), long.score(row)
-        self._scored = self._features.key(), scores
-        return scores
+    def _score_row(self) -> float:
+        score: float = stream.score_event(self._features.row, *self._to_score)
+        self._scored = self._features.key()
+        return score
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
         """Learn an event. Directly after `score_one` of the same event the search is not repeated.
@@ -197,17 +201,16 @@ class StreamingSVEAD(base.AnomalyDetector):
                 return
             self._widen(new)
             self._features.fill(x)
-        if self._scored is not None and self._scored[0] == self._features.key():
-            scores = self._scored[1]
-        else:
-            scores = self._score_row()
+        if self._scored != self._features.key():
+            self._score_row()
         self._scored = None
-        for memory, score in zip(self._memories, scores, strict=True):
-            memory.learn(self._features.row, score)
+        if stream.learn_event(self._features.row, *self._to_learn):
+            for memory in self._memories:
+                memory.refresh()
 
     def _widen(self, new: Iterable[Hashable]) -> None:
         features = self._features.with_new(new, self.max_features)
-        self._adopt(features, tuple(memory.widened(len(features.names)) for memory in self._memories))
+        self._adopt(features, [memory.widened(len(features.names)) for memory in self._memories], self._levels)
 
     def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
         """Scores of the rows of X, none of which is learned.
@@ -243,8 +246,11 @@ class StreamingSVEAD(base.AnomalyDetector):
                 if name in known:
                     matrix[:, known[name]] = given[:, i]
         self._scored = None
+        seen = self.n_seen_
         short, long = (memory.run(matrix, learn) for memory in self._memories)
-        return np.minimum(short, long)
+        scores = np.minimum(short, long)
+        lasting.to_scores(scores, seen, self.scaling == "mixed", learn, self._levels)
+        return scores
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
         """How much each feature of an event contributes to the distances that make its score.
@@ -260,12 +266,12 @@ class StreamingSVEAD(base.AnomalyDetector):
             Shares of the features present, largest first, with sum 1; equal shares where the score is 0.
         """
         self._features.fill(x)
-        scores = self._score_row()
+        self._score_row()
         present = np.abs(self._features.row) <= search.LARGEST
         names = [name for name, here in zip(self._features.names, present, strict=True) if here]
         if not names:
             return {}
-        shares = self._memories[int(np.argmin(scores))].shares(len(present))
+        shares = self._memories[int(np.argmin(self._strangeness))].shares(len(present))
         total = shares.sum()
         shares = shares[present] / total if total > 0 else np.full(len(names), 1 / len(names))
         order = np.argsort(-shares, kind="stable")
@@ -305,7 +311,8 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     def _saved(self) -> snapshot.Arrays:
         named = zip(_NAMES, self._memories, strict=True)
-        return {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
+        arrays = {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
+        return {"levels": self._levels, **arrays}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingSVEAD:
@@ -331,12 +338,15 @@ class StreamingSVEAD(base.AnomalyDetector):
         return model
 
     def _restore(self, names: list[Hashable], arrays: snapshot.Arrays) -> None:
+        levels = snapshot.expect(arrays, "levels", np.float64, (lasting.N_LEVELS,))
+        if not (np.isfinite(levels) & (levels >= 0)).all():
+            raise SnapshotError("the snapshot does not fit together: array 'levels' has impossible values")
         memories = []
         for name, (plan, size) in zip(_NAMES, self._drawn(), strict=True):
             prefix = f"{name}."
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             memories.append(Memory.restored(plan, size, own, len(names)))
-        self._adopt(Features(names), tuple(memories))
+        self._adopt(Features(names), memories, levels)
 
     @classmethod
     def from_batch(cls, model: SVEAD, sample: Any, **parameters: Any) -> StreamingSVEAD:
@@ -350,7 +360,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         model
             A fitted `SVEAD`; number of partitions, of anchors, and scaling are taken from it.
         sample
-            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit are used, 32
+            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit are used, 12
             for each anchor.
         parameters
             Other parameters of the constructor, such as `normal_after`, `memory`, `seed`.

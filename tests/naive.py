@@ -48,6 +48,13 @@ def warp(z):
     return np.sign(z) * (exponent + (1 + np.abs(z) - low) / low)
 
 
+def fourth_root(x):
+    """Of powers of 16; in between it rises by a quarter with each doubling, linearly from one power of two to the next."""
+    doublings = np.floor(np.log2(x))
+    steps = doublings % 4 + x / 2**doublings - 1
+    return 2 ** (doublings // 4) * (1 + steps / 4)
+
+
 class Partition:
     """Anchors, weights, and the distances of the points in each cell; a warped one sees other coordinates."""
 
@@ -81,42 +88,67 @@ class Partition:
         return np.where(survey.never_varied & survey.known & (self.weight > 0), sides, gaps)
 
     def score(self, j, d):
-        """The distance, times the ratio of the cell's mean distance to its largest, which is at least 0.2."""
-        largest = max(self.cells[j], default=0.0)
-        return d * max(np.mean(self.cells[j]) / largest, 0.2) if largest > 0 else d
+        """The distance and a quarter of the cell's mean one, times the fourth root of one over the cell's share."""
+        total, own = sum(len(cell) for cell in self.cells), max(len(self.cells[j]), 1)
+        return (d + sum(self.cells[j]) / own / 4) * fourth_root(total / own)
+
+    def learn(self, j, d):
+        """A later event counts as far as the farthest point that the cell was built from."""
+        self.cells[j].append(min(d, self.farthest[j]))
 
 
 class NaiveStream:
-    """The streaming detector, one event at a time: two memories, of whose scores the lower one counts."""
+    """The streaming detector, one event at a time: two memories, and what is strange to both counts."""
 
     def __init__(self, rng_states, t, m, normal_after, memory, scaling):
         t_long = max(t // 3, 1)
         short, long = rng_states
         self.memories = [
-            NaiveMemory(short, t - t_long, m, 16 * m, normal_after, normal_after / 2, scaling, steady=False),
-            NaiveMemory(long, t_long, 4 * m, 32 * m, 64 * m, memory, scaling, steady=True),
+            NaiveMemory(short, t - t_long, m, 12 * m, normal_after, normal_after, normal_after, scaling),
+            NaiveMemory(long, t_long, 2 * m, 12 * m, 64 * m, memory, normal_after, scaling),
         ]
+        self.relative = scaling == "mixed"
+        self.recent = self.usual = self.peak = 0.0
+
+    def strangeness(self, event):
+        return min(memory.strangeness(event) for memory in self.memories)
 
     def score(self, event):
-        return min(memory.score(event) for memory in self.memories)
+        own = self.strangeness(event)
+        if np.isnan(own):
+            return 0.0
+        extra = max(self.recent - self.usual, 0) / 2
+        raised = own + extra
+        if extra > 0 and own <= self.peak:
+            raised = max(own, min(raised, self.recent))
+        seen = self.memories[0].seen
+        return min(1 - math.exp(-raised), seen / (seen + 32)) if self.relative else raised
 
     def shares(self, event):
-        return min(self.memories, key=lambda memory: memory.score(event)).shares(event)
+        return min(self.memories, key=lambda memory: memory.strangeness(event)).shares(event)
 
     def learn(self, event):
+        own, n = self.strangeness(event), self.memories[0].seen + 1
+        if np.isnan(own):
+            own = 0.0  # all that it has is new
         for memory in self.memories:
             memory.learn(event)
+        if self.memories[0].seen < n:
+            return  # there was nothing to learn
+        self.peak = max(own, self.peak if self.recent > self.usual else 0)
+        self.usual += (own - self.usual) / min(n, 2000)
+        self.recent += (own - self.recent) / min(n, 10)
 
 
 class NaiveMemory:
     """A sample that fades at its own pace, and the partitions built from it."""
 
-    def __init__(self, rng_state, t, m, window, refresh, half_life, scaling, steady):
+    def __init__(self, rng_state, t, m, window, refresh, half_life, normal_after, scaling):
         self.rng = Generator(rng_state)
         self.t, self.m, self.window, self.refresh, self.scaling = t, m, window, refresh, scaling
-        self.steady = steady
+        self.normal_after = normal_after
         self.fade = 0.0 if half_life is None else min(1.0, window * (1 - 2 ** (-1 / half_life)))
-        self.names, self.seen, self.rows, self.suspicion = [], 0, [], []
+        self.names, self.seen, self.rows, self.suspicion, self.arrived = [], 0, [], [], []
         self.partitions = []
         self.missing = 0
 
@@ -127,10 +159,10 @@ class NaiveMemory:
 
         return np.array([value(name) for name in names], float)
 
-    def score(self, event):
+    def strangeness(self, event):
         x = self.row(event, self.names)
         if np.isnan(x).all():
-            return 0.0
+            return np.nan
         scores = []
         for p in self.partitions:
             j, d = p.locate(x, self)
@@ -139,8 +171,7 @@ class NaiveMemory:
         if not scores:
             return 0.0
         if self.scaling == "mixed":
-            most = self.seen / (self.seen + 8)  # nothing is stranger than what is known allows to say
-            return min(1 - math.exp(-np.mean([math.log(1 + s / unit) for s, unit in scores])), most)
+            return float(np.mean([math.log(1 + s / unit) for s, unit in scores]))
         return float(np.mean([s for s, _ in scores]))
 
     def shares(self, event):
@@ -172,23 +203,26 @@ class NaiveMemory:
             self.last_range = np.append(self.last_range, np.zeros(len(new)))
             self.centre, self.warp = np.append(self.centre, np.zeros(len(new))), np.append(self.warp, np.ones(len(new)))
         x = self.row(event, self.names)
-        score = self.score(event)
+        strangeness = self.strangeness(event)
         self.missing += int(np.isnan(x).sum())
         for p in self.partitions:
             j, d = p.locate(x, self)
             if j is not None:
-                p.cells[j].append(d)
+                p.learn(j, d)
         self.seen += 1
-        self.offer(x, score)
+        self.offer(x, strangeness)
         self.refresh_what_is_due()
 
-    def offer(self, x, score):
+    def offer(self, x, strangeness):
         if len(self.rows) < self.window:
-            self.rows.append(x)
-            self.suspicion.append(score)
+            slot = len(self.rows)
+            for values in (self.rows, self.suspicion, self.arrived):
+                values.append(None)
         elif self.rng.draw() < max(self.window / self.seen, self.fade):
             slot = int(self.rng.draw() * self.window)
-            self.rows[slot], self.suspicion[slot] = x, score
+        else:
+            return
+        self.rows[slot], self.suspicion[slot], self.arrived[slot] = x, strangeness, self.seen
 
     def refresh_what_is_due(self):
         n, t, young = self.seen, self.t, min(self.window, YOUNG)
@@ -197,21 +231,27 @@ class NaiveMemory:
             return
         due = range(t) if n <= young else range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
         if len(due):
-            self.cutoff, usual = np.quantile(self.suspicion, [0.9, 0.5])
-            if self.cutoff == usual:
-                self.cutoff = max(self.suspicion)
-            self.kept = [i for i, s in enumerate(self.suspicion) if s <= self.cutoff]
+            self.decide_what_counts()
+        every = max(self.refresh, 512)
+        if n <= young or n // every > (n - BLOCK) // every:
+            self.survey()
         for i in due:
-            if i % t == 0:
-                self.survey()
             built = self.build(i % t)
             if len(self.partitions) < t:
                 self.partitions.append(built)
             else:
-                old = self.partitions[i % t].unit
-                if self.steady and n > young and old / 4 <= built.unit <= old * 4:
-                    built.unit = old
                 self.partitions[i % t] = built
+
+    def decide_what_counts(self):
+        """Settled points are old or not surprising; of these the tenth that was strangest is left out as well."""
+        suspicion = np.array(self.suspicion)
+        old = np.array(self.arrived) <= self.seen - self.normal_after
+        trim, usual = np.quantile(suspicion, [0.9, 0.5])
+        trim = suspicion.max() if trim == usual else trim
+        wait = suspicion.max() if self.seen < 2 * self.normal_after or not old.any() else np.quantile(suspicion[old], 0.5)
+        settled = old | (suspicion <= wait)
+        self.settled = np.flatnonzero(settled)
+        self.kept = np.flatnonzero(settled & (suspicion <= trim))
 
     def survey(self):
         """Centre and spreads of each feature over the kept sample."""
@@ -259,11 +299,12 @@ class NaiveMemory:
             if spread[f] > 0:
                 weight[f] = 1 / spread[f]
         p = Partition(anchors, weight, scaling == "log")
-        located = [p.locate(x, self) for x in self.rows]
+        located = [p.locate(self.rows[i], self) for i in self.settled]
+        located = [(j, d) for j, d in located if j is not None]
         for j, d in located:
-            if j is not None:
-                p.cells[j].append(d)
-        p.unit = sum(p.score(j, d) for j, d in located if j is not None) / len(located) or 0.25
+            p.cells[j].append(d)
+        p.farthest = [max(cell, default=0.0) for cell in p.cells]
+        p.unit = (np.mean([p.score(j, d) for j, d in located]) if located else 0.0) or 0.25
         return p
 
 

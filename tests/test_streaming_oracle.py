@@ -54,6 +54,7 @@ def test_every_score_and_every_cell_equals_the_oracle_after_every_update(scaling
 def compare_state(model, oracle):
     for memory, naive in zip(model._memories, oracle.memories, strict=True):
         compare_memory(memory.state, naive)
+    np.testing.assert_allclose(model._levels, [oracle.recent, oracle.usual, oracle.peak], rtol=1e-5, atol=1e-6)
     assert model.n_seen_ == naive.seen
     assert model.n_missing_ == naive.missing
     assert model.feature_names_ == naive.names
@@ -63,6 +64,7 @@ def compare_memory(state, naive):
     assert int(state.rng[0]) == naive.rng.state
     np.testing.assert_array_equal(state.rows[: len(naive.rows)], np.array(naive.rows).reshape(-1, len(naive.names)))
     np.testing.assert_allclose(state.suspicion[: len(naive.rows)], naive.suspicion, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(state.arrived[: len(naive.rows)], naive.arrived)
     for k, p in enumerate(naive.partitions):
         m = len(p.anchors)
         np.testing.assert_allclose(state.anchors[k, :m], p.anchors)
@@ -71,9 +73,8 @@ def compare_memory(state, naive):
         counts = [len(cell) for cell in p.cells]
         np.testing.assert_array_equal(state.cells[k, :m, 0], counts)
         np.testing.assert_allclose(state.cells[k, :m, 1], [sum(cell) for cell in p.cells], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(
-            state.cells[k, :m, 2], [max(cell, default=0) for cell in p.cells], rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(state.cells[k, :m, 2], p.farthest, rtol=1e-5, atol=1e-6)
+        assert state.total[k] == sum(counts)
 
 
 def test_more_anchors_and_features_than_a_vector_holds_equal_the_oracle():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.kernels.search import BLOCK, F32, F64, I32, I64, learn_in_cell, locate_block, to_frame, transpose
+from svead_stream.kernels.search import BLOCK, F32, F64, I32, I64, add_to_cell, locate_block, to_frame, transpose
 from svead_stream.kernels.simd import kernel
 
 # columns of a score table
@@ -88,7 +88,7 @@ def run(X: NDArray[np.floating], geometry: Geometry, room: Scratch, cells: F64, 
                 j = room.found[b]
                 if j >= 0:
                     if learn:
-                        learn_in_cell(cells[k, j], room.apart[b])
+                        add_to_cell(cells[k, j], room.apart[b])
                     elif table[k, j, SLOPE] == table[k, j, SLOPE]:
                         room.summed[b] += table[k, j, SLOPE] * room.apart[b] + table[k, j, CONSTANT]
                         room.scored[b] += 1.0

@@ -16,13 +16,15 @@ SMALLEST_SCALE = 1e-150  # a feature that spreads less is constant
 CONSTANT_RATE = 1e300  # of a feature that never varied: whatever differs lies at the end of the frame, one spread away
 NO_UNIT = 0.25  # the unit of a partition whose points all lie on anchors
 TRIMMED = 0.1  # share of the sample, the most suspicious, that is left out of anchors and scales
-WRONG = 4.0  # a steady unit is replaced where it is off by so many times
-DOUBT = 8.0  # after n events no score exceeds n / (n + DOUBT): nothing is stranger than what is known allows to say
+SURPRISING = 0.5  # share of settled points that an event has to be stranger than, to wait before it is settled itself
+SURVEYED = 512  # events at least between two looks at centres and spreads
 LOGS_TOGETHER = 8  # factors multiplied before a logarithm is taken
 LARGEST_FACTOR = 1e30  # so many of them stay finite
 
 # positions in the counters
 SEEN, STORED, MISSING = 0, 1, 2
+# positions in the cutoffs
+TRIM, WAIT = 0, 1
 # scalings, each with a row of spreads; MIXED takes all in turn
 NONE, STD, IQR, RANGE, LOG, MIXED = 0, 1, 2, 3, 4, 5
 
@@ -33,7 +35,7 @@ class Plan(NamedTuple):
     refresh: int
     scaling: int
     fade: float  # least probability of an event to enter the sample
-    steady: bool  # whether the units of partitions stay as they are until they are clearly wrong
+    normal_after: int  # events for which a surprising point of the sample counts for nothing
 
 
 class State(NamedTuple):
@@ -41,17 +43,19 @@ class State(NamedTuple):
 
     counters: I64  # SEEN events, STORED points of the sample, MISSING values
     rng: U64  # (1,)
-    cutoff: F64  # (1,) suspicion above which a point of the sample is left out
+    cutoff: F64  # (2,) TRIM, WAIT: suspicion above which points of the sample are left out, and left out until settled
     centre: F64  # (d,) of the frame
     rate: F64  # (d,) frame units per unit; 0 where nothing is known of the feature
     warp_rate: F64  # (d,) the same for warped units
     spread: F64  # (5, d) none, std, iqr, range, log; 0 where nothing was ever known
     rows: F64  # (window, d) the sample, NaN where missing
-    suspicion: F64  # (window,) their scores when they arrived
+    suspicion: F64  # (window,) how strange they were when they arrived
+    arrived: I64  # (window,) events seen by then
     anchors: F64  # (t, m, d)
     weight: F64  # (t, d) 0 where a partition does not use the feature
     metric: F64  # (t, 5) LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED
     cells: F64  # (t, m, 3) COUNT, SUM, MAX
+    total: F64  # (t,) counts of all cells
 
     sample: F32  # (blocks, BLOCK, 2 * dp) the sample in frame units, then warped
     sample_t: F32  # (blocks, 2 * d, BLOCK)
@@ -66,7 +70,7 @@ class State(NamedTuple):
     order: I64  # (max(window, d),)
     cell_of: I32  # (blocks * BLOCK,)
     far: F64  # (blocks * BLOCK,)
-    ratio: F64  # (m,)
+    halves: F64  # (m,)
     block: F32  # (BLOCK, 2 * dp) events in frame units, then warped
     block_t: F32  # (2 * d, BLOCK)
     block_gaps: I64  # (BLOCK,)

@@ -18,8 +18,11 @@ from svead_stream.kernels.model import (
     SMALLEST_SCALE,
     STD,
     STORED,
+    SURPRISING,
+    SURVEYED,
+    TRIM,
     TRIMMED,
-    WRONG,
+    WAIT,
     YOUNG,
     Plan,
     State,
@@ -29,12 +32,14 @@ from svead_stream.kernels.model import (
 from svead_stream.kernels.search import (
     ANCHORS,
     BLOCK,
+    COUNT,
     F32,
     F64,
     INVERSE_UNIT,
     SATURATED,
+    SUM,
     WARPED,
-    learn_in_cell,
+    add_to_cell,
     locate_block,
     place,
     score_in_cell,
@@ -59,9 +64,9 @@ def until_refresh(n: int, window: int) -> int:
 
 
 @kernel
-def survey(state: State) -> None:
+def survey(state: State, plan: Plan) -> None:
     """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
-    kept, n, d = state.order, list_kept(state), state.centre.shape[0]
+    kept, n, d = state.order, list_kept(state, plan), state.centre.shape[0]
     values, counts = state.values, state.source
     for first in range(0, d, LANES):  # as many columns at once as a line of the cache holds
         together = min(LANES, d - first)
@@ -157,30 +162,50 @@ def deviation(values: F64, n: int) -> float:
 
 
 @kernel
-def list_kept(state: State) -> int:
+def is_old(i: int, state: State, plan: Plan) -> bool:
+    return state.arrived[i] <= state.counters[SEEN] - plan.normal_after
+
+
+@kernel
+def is_settled(i: int, state: State, plan: Plan) -> bool:
+    """Whether a point of the sample may count as normal: it did not surprise, or it came long enough ago."""
+    return state.suspicion[i] <= state.cutoff[WAIT] or is_old(i, state, plan)
+
+
+@kernel
+def list_kept(state: State, plan: Plan) -> int:
     """Put the points of the sample that are not left out into the order, and return how many they are."""
     n = 0
     for i in range(state.counters[STORED]):
-        if state.suspicion[i] <= state.cutoff[0]:
+        if state.suspicion[i] <= state.cutoff[TRIM] and is_settled(i, state, plan):
             state.order[n] = i
             n += 1
     return n
 
 
 @kernel
-def take_cutoff(state: State) -> None:
-    """The suspicion above which points of the sample are left out.
+def take_cutoffs(state: State, plan: Plan) -> None:
+    """The suspicion above which points of the sample are trimmed, and above which they wait until they are settled.
 
-    Where most score alike, as points of few distinct values do, the others are not strange but rare: all are kept.
+    Where most score alike, as points of few distinct values do, the others are not strange but rare: none is trimmed.
+    A young model cannot tell what is new: nothing waits.
     """
     values, n = state.far, state.counters[STORED]
     for i in range(n):
         values[i] = state.suspicion[i]
     usual = select_quantile(values, n, 0.5)
-    state.cutoff[0] = select_quantile(values, n, 1.0 - TRIMMED)
-    if state.cutoff[0] == usual:
-        for i in range(n):
-            state.cutoff[0] = max(state.cutoff[0], values[i])
+    trim = select_quantile(values, n, 1.0 - TRIMMED)
+    largest = 0.0
+    for i in range(n):
+        largest = max(largest, values[i])
+    state.cutoff[TRIM] = trim if trim > usual else largest
+    old = 0
+    for i in range(n):
+        if is_old(i, state, plan):
+            values[old] = state.suspicion[i]
+            old += 1
+    young = state.counters[SEEN] < 2 * plan.normal_after or old == 0
+    state.cutoff[WAIT] = largest if young else select_quantile(values, old, SURPRISING)
 
 
 @kernel
@@ -221,13 +246,20 @@ def divide(values: F64, n: int, k: int) -> None:
 @kernel
 def move_frame(state: State) -> None:
     """Derive everything that depends on the frame."""
-    for i in range(state.counters[STORED]):
-        block, b = i // BLOCK, i % BLOCK
-        _, state.sample_gaps[block, b] = to_coordinates(
-            state.rows[i], state, state.sample[block, b], state.sample_t[block], b
-        )
+    place_sample(state, -1)
     for k in range(state.metric.shape[0]):
         place_partition(k, state)
+
+
+@kernel
+def place_sample(state: State, since: int) -> None:
+    """Coordinates of the points of the sample that arrived after as many events as given."""
+    for i in range(state.counters[STORED]):
+        if state.arrived[i] > since:
+            block, b = i // BLOCK, i % BLOCK
+            _, state.sample_gaps[block, b] = to_coordinates(
+                state.rows[i], state, state.sample[block, b], state.sample_t[block], b
+            )
 
 
 @kernel
@@ -256,7 +288,7 @@ def place_partition(k: int, state: State) -> None:
         state.placed,
         state.scale,
         state.feature,
-        state.ratio,
+        state.halves,
     )
 
 
@@ -286,13 +318,10 @@ def weigh(k: int, state: State, scaling: int) -> None:
 
 
 @kernel
-def build(k: int, state: State, scaling: int, steady: bool) -> None:
-    """Draw new anchors for partition k from the kept points, and pass the whole sample through their cells.
-
-    A steady unit stays as it is until it is clearly wrong: only then can scores of last week and of today be compared.
-    """
+def build(k: int, state: State, plan: Plan) -> None:
+    """Draw new anchors for partition k from the kept points, and pass all settled ones through their cells."""
     stored, d = state.counters[STORED], state.centre.shape[0]
-    kept, n = state.order, list_kept(state)
+    kept, n = state.order, list_kept(state, plan)
     m = min(state.anchors.shape[1], max(1, n // POINTS_PER_ANCHOR))
     choose(state.rng, kept, n, m)
     state.metric[k, ANCHORS] = m
@@ -300,11 +329,11 @@ def build(k: int, state: State, scaling: int, steady: bool) -> None:
         for f in range(d):
             v = state.rows[kept[j], f]
             state.anchors[k, j, f] = v if v == v else state.centre[f]
-    weigh(k, state, scaling)
+    weigh(k, state, plan.scaling)
     place_partition(k, state)
 
     state.cells[k] = 0.0
-    found, apart, ratio = state.cell_of, state.far, state.ratio
+    found, apart = state.cell_of, state.far
     for block in range((stored + BLOCK - 1) // BLOCK):
         first = block * BLOCK
         locate_block(
@@ -322,18 +351,19 @@ def build(k: int, state: State, scaling: int, steady: bool) -> None:
             found[first:],
             apart[first:],
         )
+    total = 0.0
     for i in range(stored):
+        if not is_settled(i, state, plan):
+            found[i] = -1
         if found[i] >= 0:
-            learn_in_cell(state.cells[k, found[i]], apart[i])
+            add_to_cell(state.cells[k, found[i]], apart[i])
+            total += 1.0
+    summed = 0.0  # over all points, cell by cell: their distances add up to the cell's sum
     for j in range(m):
-        ratio[j] = score_in_cell(state.cells[k, j], 1.0)
-    unit = 0.0
-    for i in range(stored):
-        if found[i] >= 0:
-            unit += apart[i] * ratio[found[i]] / stored
-    new, old = 1.0 / unit if unit > 0.0 else 1.0 / NO_UNIT, state.metric[k, INVERSE_UNIT]
-    if not steady or new > WRONG * old or old > WRONG * new:
-        state.metric[k, INVERSE_UNIT] = new
+        count, distances = state.cells[k, j, COUNT], state.cells[k, j, SUM]
+        summed += score_in_cell(distances, count, distances * count, total)
+    state.total[k] = total
+    state.metric[k, INVERSE_UNIT] = total / summed if summed > 0.0 else 1.0 / NO_UNIT
 
 
 @kernel
@@ -341,13 +371,16 @@ def refresh(state: State, plan: Plan) -> None:
     """Refresh what is due after the last event: all partitions of a young model, else the next ones in turn."""
     n, t = state.counters[SEEN], state.metric.shape[0]
     first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
-    young = n <= min(state.rows.shape[0], YOUNG)
-    if young:
+    every = max(plan.refresh, SURVEYED)
+    surveyed = (n - BLOCK) // every < n // every
+    if n <= min(state.rows.shape[0], YOUNG):
         first, last = 0, t
+        surveyed = True
     if first < last:
-        take_cutoff(state)
-    steady = plan.steady and not young
+        take_cutoffs(state, plan)
+    if surveyed:
+        survey(state, plan)
+    else:
+        place_sample(state, n - BLOCK)
     for i in range(max(first, last - t), last):
-        if i % t == 0:
-            survey(state)
-        build(i % t, state, plan.scaling, steady)
+        build(i % t, state, plan)

@@ -23,10 +23,9 @@ from svead_stream.kernels.simd import (
     LANES,
     fma,
     index_of_greater,
+    index_of_greatest,
     keep_greater,
     kernel,
-    lane,
-    lane_int,
     load,
     mul,
     splat,
@@ -48,7 +47,7 @@ LARGEST = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squar
 SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
 NOTHING = np.float32(-np.inf)
 _ONE, _LARGE = (int(np.float64(v).view(np.int64)) for v in (1.0, 2.0**52))
-LEAST_RATIO = 0.2  # of a cell's mean to its maximum, so that one far point does not make its cell forgiving
+WIDTH = 0.25  # how much of a cell's mean distance adds to that of an event in it
 # positions in a partition's metric
 LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED = 0, 1, 2, 3, 4
 # positions in a cell
@@ -180,12 +179,7 @@ def nearest(k: int, x: F32, start: int, used: int, feature: I64, product: F32, b
         best = keep_greater(c0, best)
         index = index_of_greater(c1, best, splat_int(j + LANES), index)
         best = keep_greater(c1, best)
-    winner: int = lane_int(index, 0)
-    value = lane(best, 0)
-    for i in range(1, LANES):
-        v, j = lane(best, i), lane_int(index, i) + i
-        if v > value or (v == value and j < winner):
-            winner, value = j, v
+    winner: int = index_of_greatest(best, index)
     return winner
 
 
@@ -316,15 +310,32 @@ def locate_block(
 
 
 @kernel
-def score_in_cell(cell: F64, d: float) -> float:
-    """d / max * mean of the cell as it is: a new event, unlike a point of a data set, is not in it yet."""
-    if cell[MAX] == 0.0:
-        return d
-    return d * max(cell[SUM] / (cell[COUNT] * cell[MAX]), LEAST_RATIO)
+def fourth_root(x: float) -> float:
+    """Of powers of 16, in between linear from each power of two to the next: exact enough, and two steps of integers."""
+    return np.int64((np.float64(x).view(np.int64) - _ONE >> 2) + _ONE).view(np.float64)
+
+
+@kernel
+def score_in_cell(d: float, count: float, summed: float, total: float) -> float:
+    """How strange an event is at distance d: the farther, and the wider and rarer its cell, the more.
+
+    Count and sum of distances are those of its cell, in which a new event, unlike a point of a data set, is not yet; the
+    total is the count of all cells.
+    """
+    each = 1.0 / max(count, 1.0)
+    return (d + WIDTH * summed * each) * fourth_root(total * each)
+
+
+@kernel
+def add_to_cell(cell: F64, d: float) -> None:
+    """Count a point of the data that a partition is built from."""
+    cell[COUNT] += 1.0
+    cell[SUM] += d
+    cell[MAX] = max(cell[MAX], d)
 
 
 @kernel
 def learn_in_cell(cell: F64, d: float) -> None:
+    """Count a later event, as far away as the farthest point of the cell at most: one outlier does not widen it."""
     cell[COUNT] += 1.0
-    cell[SUM] += d
-    cell[MAX] = max(cell[MAX], d)
+    cell[SUM] += min(d, cell[MAX])

@@ -91,11 +91,8 @@ if _config.DISABLE_JIT:
     def index_of_greater(value: Any, best: Any, index: Any, best_index: Any) -> Any:
         return np.where(value > best, index, best_index).astype(np.int32)
 
-    def lane(a: Any, i: Any) -> Any:
-        return a[i]
-
-    def lane_int(a: Any, i: Any) -> Any:
-        return int(a[i])
+    def index_of_greatest(value: Any, index: Any) -> Any:
+        return int((index + np.arange(LANES))[value == value.max()].min())
 
     def total(a: Any) -> Any:
         four = a[:4] + a[4:]
@@ -227,37 +224,46 @@ else:  # pragma: no cover  (runs inside the compiler)
 
         return I8(F8, F8, I8, I8), generate
 
+    def _halves(builder: Any, value: Any, width: int) -> list[Any]:
+        """The lower and the upper half of a vector of twice the width."""
+        return [
+            builder.shuffle_vector(
+                value, value, ir.Constant(ir.VectorType(_I32, width), list(range(start, start + width)))
+            )
+            for start in (0, width)
+        ]
+
     @intrinsic
-    def lane(typing: Any, a: Any, i: Any) -> Any:
+    def index_of_greatest(typing: Any, value: Any, index: Any) -> Any:
+        """The index of the greatest of eight values, each at its index plus its lane; the lowest of equal ones.
+
+        No branch: which lane wins is anybody's guess, and a processor that guesses wrong waits longer than this takes.
+        """
+
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.extract_element(args[0], builder.trunc(args[1], _I32))
+            value, index = args[0], builder.add(args[1], ir.Constant(_VI, list(range(LANES))))
+            width = LANES // 2
+            while width > 0:
+                (low, high), (low_at, high_at) = _halves(builder, value, width), _halves(builder, index, width)
+                tied = builder.and_(
+                    builder.fcmp_ordered("==", high, low), builder.icmp_signed("<", high_at, low_at)
+                )
+                taken = builder.or_(builder.fcmp_ordered(">", high, low), tied)
+                value, index = builder.select(taken, high, low), builder.select(taken, high_at, low_at)
+                width //= 2
+            return builder.sext(builder.extract_element(index, ir.Constant(_I32, 0)), ir.IntType(64))
 
-        return types.float32(F8, types.int64), generate
-
-    @intrinsic
-    def lane_int(typing: Any, a: Any, i: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.sext(builder.extract_element(args[0], builder.trunc(args[1], _I32)), ir.IntType(64))
-
-        return types.int64(I8, types.int64), generate
+        return types.int64(F8, I8), generate
 
     @intrinsic
     def total(typing: Any, a: Any) -> Any:
         """The sum of the eight, as a tree of fixed shape."""
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            value, width = args[0], LANES
-            while width > 1:
+            value, width = args[0], LANES // 2
+            while width > 0:
+                value = builder.fadd(*_halves(builder, value, width))
                 width //= 2
-                halves = [
-                    builder.shuffle_vector(
-                        value,
-                        value,
-                        ir.Constant(ir.VectorType(_I32, width), list(range(start, start + width))),
-                    )
-                    for start in (0, width)
-                ]
-                value = builder.fadd(halves[0], halves[1])
             return builder.extract_element(value, ir.Constant(_I32, 0))
 
         return types.float32(F8), generate

@@ -9,11 +9,12 @@ partitions do not look at each other between refreshes.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from svead_stream.kernels.lasting import follow, to_score
 from svead_stream.kernels.model import (
-    DOUBT,
     LARGEST_FACTOR,
     LOGS_TOGETHER,
     MISSING,
@@ -31,12 +32,14 @@ from svead_stream.kernels.refresh import (
 )
 from svead_stream.kernels.search import (
     BLOCK,
+    COUNT,
     F32,
     F64,
     I32,
     I64,
     INVERSE_UNIT,
     LENGTH,
+    SUM,
     U64,
     USED,
     WARPED,
@@ -49,45 +52,43 @@ from svead_stream.kernels.search import (
     score_in_cell,
     to_frame,
     to_warped,
-    transpose,
 )
 from svead_stream.kernels.simd import kernel
 
 
 @kernel
-def combined(summed: float, factor: float, scored: int, relative: bool, seen: int) -> float:
-    """The score over all partitions: their mean, or 1 - 1 / (geometric mean of 1 + s / unit), from 0 to 1."""
-    if scored == 0:
-        return 0.0
-    if relative:
-        return min(1.0 - math.exp(-(summed + math.log(factor)) / scored), seen / (seen + DOUBT))
-    return summed / scored
+def combined(summed: float, factor: float, scored: int) -> float:
+    """How strange an event is to all partitions: the mean of s, or with factors of 1 + s / unit the mean logarithm."""
+    return (summed + math.log(factor)) / scored if scored > 0 else 0.0
 
 
 @kernel
 def score_point(
     row: F64,
-    counters: I64,
+    relative: bool,
     centre: F64,
     rate: F64,
     warp_rate: F64,
     metric: F64,
     cells: F64,
+    total: F64,
     product: F32,
     bias: F32,
     placed: F32,
     scale: F32,
     feature: I64,
-    relative: bool,
     x: F32,
     found: I32,
     apart: F64,
 ) -> float:
-    """Score one row; leaves its frame coordinates in x, its cells in found (-1: none) and its distances in apart."""
+    """How strange one row is to a memory, NaN if it is empty.
+
+    Leaves its frame coordinates in x, its cells in found (-1: none) and its distances in apart.
+    """
     d, dp = centre.shape[0], placed.shape[2]
     present, gaps = to_frame(row, centre, rate, x)
     if present == 0:
-        return 0.0
+        return np.nan
     to_warped(row, centre, warp_rate, x[dp:])
     summed, factor, scored = 0.0, 1.0, 0
     for k in range(metric.shape[0]):
@@ -101,7 +102,7 @@ def score_point(
         apart[k] = far
         if j >= 0:
             scored += 1
-            s = score_in_cell(cells[k, j], far)
+            s = score_in_cell(far, cells[k, j, COUNT], cells[k, j, SUM], total[k])
             if relative:
                 factor *= min(1.0 + s * metric[k, INVERSE_UNIT], LARGEST_FACTOR)
             else:
@@ -109,12 +110,43 @@ def score_point(
         if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
             summed += math.log(factor)
             factor = 1.0
-    return combined(summed, factor, scored, relative, counters[SEEN])
+    return combined(summed, factor, scored)
+
+
+@kernel
+def score_event(
+    row: F64, short: tuple[Any, ...], long: tuple[Any, ...], counters: I64, relative: bool, levels: F64, strangeness: F64
+) -> float:
+    """Score one row by the memory that it is less strange to; leaves in strangeness what it is to each of both."""
+    strangeness[0] = score_point(row, relative, *short)
+    strangeness[1] = score_point(row, relative, *long)
+    return to_score(min(strangeness[0], strangeness[1]), counters[SEEN], relative, levels)
+
+
+@kernel
+def learn_event(
+    row: F64, short: tuple[Any, ...], long: tuple[Any, ...], counters: I64, levels: F64, strangeness: F64
+) -> bool:
+    """Learn the row that was scored last; returns whether a refresh is due."""
+    if math.isnan(strangeness[0]):
+        return False
+    follow(min(strangeness[0], strangeness[1]), counters[SEEN], levels)
+    learn_point(row, strangeness[0], *short)
+    return learn_point(row, strangeness[1], *long)
 
 
 @kernel
 def share_out(
-    metric: F64, cells: F64, placed: F32, scale: F32, relative: bool, x: F32, found: I32, apart: F64, shares: F64
+    relative: bool,
+    metric: F64,
+    cells: F64,
+    total: F64,
+    placed: F32,
+    scale: F32,
+    x: F32,
+    found: I32,
+    apart: F64,
+    shares: F64,
 ) -> None:
     """Add to the shares what each feature contributed to the score of the row that was scored last."""
     dp = placed.shape[2]
@@ -122,7 +154,7 @@ def share_out(
         j, start = found[k], dp if metric[k, WARPED] > 0 else 0
         if j < 0 or apart[k] == 0.0:
             continue
-        worth = score_in_cell(cells[k, j], apart[k])
+        worth = score_in_cell(apart[k], cells[k, j, COUNT], cells[k, j, SUM], total[k])
         if relative:
             worth = math.log1p(worth * metric[k, INVERSE_UNIT])
         whole = 0.0
@@ -142,21 +174,16 @@ def squared_gap(k: int, j: int, f: int, x: F32, start: int, placed: F32, scale: 
 @kernel
 def offer(
     row: F64,
-    x: F32,
-    gaps: int,
-    score: float,
+    strangeness: float,
     fade: float,
     counters: I64,
     rng: U64,
     rows: F64,
     suspicion: F64,
-    sample: F32,
-    sample_t: F32,
-    sample_gaps: I64,
+    arrived: I64,
 ) -> None:
     """Count an event and let it into the sample with the probability that keeps the sample uniform, or fading."""
     window, d = rows.shape
-    dp = x.shape[0] // 2
     counters[SEEN] += 1
     slot = counters[STORED]
     if slot < window:
@@ -165,55 +192,41 @@ def offer(
         if draw(rng) >= max(window / counters[SEEN], fade):
             return
         slot = int(draw(rng) * window)
-    suspicion[slot] = score
-    block, b = slot // BLOCK, slot % BLOCK
-    sample_gaps[block, b] = gaps
+    suspicion[slot] = strangeness
+    arrived[slot] = counters[SEEN]
     for f in range(d):
         rows[slot, f] = row[f] if is_number(row[f]) else np.nan
-    for f in range(x.shape[0]):
-        sample[block, b, f] = x[f]
-    transpose(x, 0, sample_t[block], 0, b, d)
-    transpose(x, dp, sample_t[block], d, b, d)
 
 
 @kernel
 def learn_point(
     row: F64,
-    score: float,
+    strangeness: float,
     fade: float,
     counters: I64,
     rng: U64,
     rows: F64,
     suspicion: F64,
+    arrived: I64,
     cells: F64,
-    sample: F32,
-    sample_t: F32,
-    sample_gaps: I64,
-    x: F32,
+    total: F64,
     found: I32,
     apart: F64,
 ) -> bool:
-    """Learn the row that was scored last; answers whether a refresh is due."""
-    d = rows.shape[1]
-    missing, gaps = 0, 0
-    for f in range(d):
-        if not is_number(row[f]):
-            missing += 1
-        if x[f] != x[f]:
-            gaps += 1
-    if missing == d:
-        return False
-    counters[MISSING] += missing
+    """Learn the row that was scored last; returns whether a refresh is due."""
+    for f in range(rows.shape[1]):
+        counters[MISSING] += not is_number(row[f])
     for k in range(cells.shape[0]):
         if found[k] >= 0:
             learn_in_cell(cells[k, found[k]], apart[k])
-    offer(row, x, gaps, score, fade, counters, rng, rows, suspicion, sample, sample_t, sample_gaps)
+            total[k] += 1.0
+    offer(row, strangeness, fade, counters, rng, rows, suspicion, arrived)
     return until_refresh(counters[SEEN] - 1, rows.shape[0]) == 1
 
 
 @kernel
 def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
-    """Score the rows of X in order, learning each after it was scored if asked."""
+    """How strange the rows of X are to a memory, in order, NaN for empty ones; each is then learned if asked."""
     t, d = state.metric.shape[0], state.centre.shape[0]
     x, xt, gaps, source = state.block, state.block_t, state.block_gaps, state.source
     found, apart = state.cell_of, state.far
@@ -226,7 +239,7 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
             wanted = min(BLOCK, until_refresh(state.counters[SEEN], state.rows.shape[0]))
         n = 0
         while n < wanted and at < X.shape[0]:
-            out[at] = 0.0
+            out[at] = np.nan
             present, gaps[n] = to_coordinates(X[at], state, x[n], xt, n)
             source[n] = at
             at += 1
@@ -257,7 +270,7 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
             for b in range(n):
                 if found[b] >= 0:
                     cell = state.cells[k, found[b]]
-                    s = score_in_cell(cell, apart[b])
+                    s = score_in_cell(apart[b], cell[COUNT], cell[SUM], state.total[k])
                     scored[b] += 1
                     if relative:
                         factor[b] *= min(1.0 + s * inverse, LARGEST_FACTOR)
@@ -265,26 +278,23 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
                         summed[b] += s
                     if learn:
                         learn_in_cell(cell, apart[b])
+                        state.total[k] += 1.0
             if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
                 for b in range(n):
                     summed[b] += math.log(factor[b])
                     factor[b] = 1.0
         for b in range(n):
-            out[source[b]] = combined(summed[b], factor[b], scored[b], relative, state.counters[SEEN])
+            out[source[b]] = combined(summed[b], factor[b], scored[b])
             if learn:
                 offer(
                     X[source[b]],
-                    x[b],
-                    gaps[b],
                     out[source[b]],
                     plan.fade,
                     state.counters,
                     state.rng,
                     state.rows,
                     state.suspicion,
-                    state.sample,
-                    state.sample_t,
-                    state.sample_gaps,
+                    state.arrived,
                 )
         if learn and n == wanted and until_refresh(state.counters[SEEN] - 1, state.rows.shape[0]) == 1:
             refresh(state, plan)
