@@ -50,9 +50,9 @@ class Memory:
         self.plan, self.state = plan, s
         x, found, apart = self._last = np.zeros(2 * dp, np.float32), np.zeros(t, np.int32), np.zeros(t)
         frame, search_for = (s.centre, s.rate, s.warp_rate), (s.product, s.bias, s.placed, s.scale, s.feature)
-        self.to_score = (*frame, s.metric, s.cells, s.total, *search_for, x, found, apart)
+        self.to_score = (*frame, s.metric, s.cells, *search_for, x, found, apart)
         sample = (s.rows, s.suspicion, s.arrived)
-        self.to_learn = (plan.fade, s.counters, s.rng, *sample, s.cells, s.total, found, apart)
+        self.to_learn = (plan.fade, plan.share, s.counters, s.rng, *sample, s.metric, s.cells, found)
 
     @classmethod
     def new(cls, plan: layout.Plan, size: Size, seed: Any) -> Memory:
@@ -80,7 +80,7 @@ class Memory:
         shares = np.zeros(d)
         s = self.state
         relative = self.plan.scaling == layout.MIXED
-        stream.share_out(relative, s.metric, s.cells, s.total, s.placed, s.scale, *self._last, shares)
+        stream.share_out(relative, s.metric, s.cells, s.placed, s.scale, *self._last, shares)
         return shares
 
     def over_the_same_anchors(self, other: Memory) -> bool:
@@ -91,7 +91,7 @@ class Memory:
         """Add what another memory learned over the same anchors since it was the base; the sample stays."""
         added = {
             "cells": np.s_[..., [search.COUNT, search.SUM]],
-            "total": np.s_[:],
+            "metric": np.s_[:, [search.TOTAL]],
             "counters": np.s_[[layout.SEEN, layout.MISSING]],
         }
         for name, part in added.items():
@@ -116,7 +116,7 @@ class Memory:
         s.metric[:, search.ANCHORS] = m
         s.metric[:, search.INVERSE_UNIT] = 1.0
         s.cells[:, :m] = cells
-        s.total[:] = cells[..., search.COUNT].sum(axis=1)
+        s.metric[:, search.TOTAL] = cells[..., search.COUNT].sum(axis=1)
         renewal.take_cutoffs(s, self.plan)
         renewal.survey(s, self.plan)
         s.suspicion[:n] = np.nan_to_num(self.run(s.rows[:n], learn=False))

@@ -32,9 +32,8 @@ def shapes(t: int, m: int, window: int, d: int) -> dict[str, tuple[type, tuple[i
         "arrived": (np.int64, (window,)),
         "anchors": (np.float64, (t, m, d)),
         "weight": (np.float64, (t, d)),
-        "metric": (np.float64, (t, 5)),
+        "metric": (np.float64, (t, 6)),
         "cells": (np.float64, (t, m, 3)),
-        "total": (np.float64, (t,)),
         "sample": (np.float32, (blocks, search.BLOCK, 2 * dp)),
         "sample_t": (np.float32, (blocks, 2 * d, search.BLOCK)),
         "sample_gaps": (np.int64, (blocks, search.BLOCK)),
@@ -98,7 +97,7 @@ def _check(a: dict[str, Any], m: int, window: int) -> None:
     }
     for name in ("cutoff", "centre", "suspicion", "anchors"):
         sound[name] = np.isfinite(a[name]).all()
-    for name in ("rate", "warp_rate", "spread", "weight", "cells", "total"):
+    for name in ("rate", "warp_rate", "spread", "weight", "cells"):
         sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()
     for name, fine in sound.items():
         if not fine:

@@ -95,7 +95,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         self._set_parameters(n_partitions, n_anchors, normal_after, memory, scaling, max_features, seed)
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         memories = [Memory.new(*drawn, seed) for drawn, seed in zip(self._drawn(), seeds, strict=True)]
-        self._adopt(Features(), memories, np.zeros(lasting.N_LEVELS))
+        self._adopt(Features(), memories, np.zeros(lasting.N_LEVELS), np.zeros(0))
 
     def _set_parameters(
         self,
@@ -131,30 +131,33 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     def _drawn(self) -> tuple[tuple[layout.Plan, Size], tuple[layout.Plan, Size]]:
         """What the two memories are: a short one, which is soon renewed, and a long one, which is finer."""
+
+        def drawn(size: Size, refresh: int, half_life: float | None) -> tuple[layout.Plan, Size]:
+            fade = 0.0 if half_life is None else min(1.0, size.window * (1 - 2 ** (-1 / half_life)))
+            share = min(1.0, size.window / refresh)  # events between two refreshes weigh no more than the sample
+            return layout.Plan(refresh, SCALINGS[self.scaling], fade, share, self.normal_after), size
+
         t, m = self.n_partitions, self.n_anchors
-        window, t_long = 12 * m, max(t // 3, 1)
-
-        def plan(refresh: int, half_life: float | None) -> layout.Plan:
-            fade = 0.0 if half_life is None else min(1.0, window * (1 - 2 ** (-1 / half_life)))
-            return layout.Plan(refresh, SCALINGS[self.scaling], fade, self.normal_after)
-
+        t_long = max(t // 3, 1)
         return (
-            (plan(self.normal_after, self.normal_after), Size(t - t_long, m, window)),
-            (plan(64 * m, self.memory), Size(t_long, 2 * m, window)),
+            drawn(Size(t - t_long, m, 12 * m), self.normal_after, self.normal_after),
+            drawn(Size(t_long, 2 * m, 24 * m), 64 * m, self.memory),
         )
 
-    def _adopt(self, features: Features, memories: Iterable[Memory], levels: NDArray[np.float64]) -> None:
-        """Take these as the state of the model."""
+    def _adopt(
+        self, features: Features, memories: Iterable[Memory], levels: NDArray[np.float64], last: NDArray[np.float64]
+    ) -> None:
+        """Take these as the state of the model; `last` is the row learned last."""
         short, long = memories
         self._features = features
         self._memories = (short, long)
-        self._levels = levels
+        self._levels, self._last = levels, last
         self._scored: bytes | None = None  # the row scored last, whose strangeness to both memories is:
         self._strangeness = np.zeros(2)
         relative = self.scaling == "mixed"
         counters = short.state.counters
-        self._to_score = (short.to_score, long.to_score, counters, relative, levels, self._strangeness)
-        self._to_learn = (short.to_learn, long.to_learn, counters, levels, self._strangeness)
+        self._to_score = (short.to_score, long.to_score, counters, relative, levels, last, self._strangeness)
+        self._to_learn = (short.to_learn, long.to_learn, counters, levels, last, self._strangeness)
 
     @property
     def n_seen_(self) -> int:
@@ -210,7 +213,9 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     def _widen(self, new: Iterable[Hashable]) -> None:
         features = self._features.with_new(new, self.max_features)
-        self._adopt(features, [memory.widened(len(features.names)) for memory in self._memories], self._levels)
+        d = len(features.names)
+        last = np.append(self._last, np.full(d - len(self._last), np.nan))
+        self._adopt(features, [memory.widened(d) for memory in self._memories], self._levels, last)
 
     def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
         """Scores of the rows of X, none of which is learned.
@@ -249,7 +254,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         seen = self.n_seen_
         short, long = (memory.run(matrix, learn) for memory in self._memories)
         scores = np.minimum(short, long)
-        lasting.to_scores(scores, seen, self.scaling == "mixed", learn, self._levels)
+        lasting.to_scores(matrix, scores, seen, self.scaling == "mixed", learn, self._levels, self._last)
         return scores
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
@@ -312,7 +317,7 @@ class StreamingSVEAD(base.AnomalyDetector):
     def _saved(self) -> snapshot.Arrays:
         named = zip(_NAMES, self._memories, strict=True)
         arrays = {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
-        return {"levels": self._levels, **arrays}
+        return {"levels": self._levels, "last": self._last, **arrays}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingSVEAD:
@@ -341,12 +346,13 @@ class StreamingSVEAD(base.AnomalyDetector):
         levels = snapshot.expect(arrays, "levels", np.float64, (lasting.N_LEVELS,))
         if not (np.isfinite(levels) & (levels >= 0)).all():
             raise SnapshotError("the snapshot does not fit together: array 'levels' has impossible values")
+        last = snapshot.expect(arrays, "last", np.float64, (len(names),))
         memories = []
         for name, (plan, size) in zip(_NAMES, self._drawn(), strict=True):
             prefix = f"{name}."
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             memories.append(Memory.restored(plan, size, own, len(names)))
-        self._adopt(Features(names), memories, levels)
+        self._adopt(Features(names), memories, levels, last)
 
     @classmethod
     def from_batch(cls, model: SVEAD, sample: Any, **parameters: Any) -> StreamingSVEAD:
@@ -360,7 +366,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         model
             A fitted `SVEAD`; number of partitions, of anchors, and scaling are taken from it.
         sample
-            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit are used, 12
+            Rows of the data it was fitted to, drawn uniformly: 2-D array or data frame. As many as fit are used, 24
             for each anchor.
         parameters
             Other parameters of the constructor, such as `normal_after`, `memory`, `seed`.

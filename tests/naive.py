@@ -49,14 +49,14 @@ def warp(z):
 
 
 def fourth_root(x):
-    """Of powers of 16; in between it rises by a quarter with each doubling, linearly from one power of two to the next."""
+    """Doubles with every factor of 16, by the same amount with every doubling between, linearly between those."""
     doublings = np.floor(np.log2(x))
     steps = doublings % 4 + x / 2**doublings - 1
     return 2 ** (doublings // 4) * (1 + steps / 4)
 
 
 class Partition:
-    """Anchors, weights, and the distances of the points in each cell; a warped one sees other coordinates."""
+    """Anchors, weights, and shares and distances of the points in each cell; a warped one sees other coordinates."""
 
     def __init__(self, anchors, weight, warped):
         self.anchors = anchors
@@ -89,12 +89,20 @@ class Partition:
 
     def score(self, j, d):
         """The distance and a quarter of the cell's mean one, times the fourth root of one over the cell's share."""
-        total, own = sum(len(cell) for cell in self.cells), max(len(self.cells[j]), 1)
-        return (d + sum(self.cells[j]) / own / 4) * fourth_root(total / own)
+        total, own = sum(map(self.count, self.cells)), max(self.count(self.cells[j]), 1)
+        return (d + self.sum(self.cells[j]) / own / 4) * fourth_root(total / own)
 
-    def learn(self, j, d):
-        """A later event counts as far as the farthest point that the cell was built from."""
-        self.cells[j].append(min(d, self.farthest[j]))
+    def learn(self, j):
+        """A later event counts as part of a point, as far away as the points of its cell are on average."""
+        self.cells[j].append((self.share, self.sum(self.cells[j]) / max(self.count(self.cells[j]), 1)))
+
+    @staticmethod
+    def count(cell):
+        return sum(share for share, _ in cell)
+
+    @staticmethod
+    def sum(cell):
+        return sum(share * d for share, d in cell)
 
 
 class NaiveStream:
@@ -105,10 +113,11 @@ class NaiveStream:
         short, long = rng_states
         self.memories = [
             NaiveMemory(short, t - t_long, m, 12 * m, normal_after, normal_after, normal_after, scaling),
-            NaiveMemory(long, t_long, 2 * m, 12 * m, 64 * m, memory, normal_after, scaling),
+            NaiveMemory(long, t_long, 2 * m, 24 * m, 64 * m, memory, normal_after, scaling),
         ]
         self.relative = scaling == "mixed"
         self.recent = self.usual = self.peak = 0.0
+        self.last = {}
 
     def strangeness(self, event):
         return min(memory.strangeness(event) for memory in self.memories)
@@ -119,10 +128,16 @@ class NaiveStream:
             return 0.0
         extra = max(self.recent - self.usual, 0) / 2
         raised = own + extra
-        if extra > 0 and own <= self.peak:
-            raised = max(own, min(raised, self.recent))
+        if extra > 0 and (own <= self.peak or self.repeats(event)):
+            raised = min(raised, self.peak)
         seen = self.memories[0].seen
-        return min(1 - math.exp(-raised), seen / (seen + 32)) if self.relative else raised
+        most = min(1.0, seen / (seen + 8) / (512 / (512 + 8)))  # a young model says nothing strong
+        return min(1 - math.exp(-raised), most) if self.relative else raised
+
+    def repeats(self, event):
+        """Whether it has the same values, and the same ones missing, as the event before it."""
+        before, now = ({k: v for k, v in e.items() if v is not None and v == v} for e in (self.last, event))
+        return before == now
 
     def shares(self, event):
         return min(self.memories, key=lambda memory: memory.strangeness(event)).shares(event)
@@ -135,7 +150,11 @@ class NaiveStream:
             memory.learn(event)
         if self.memories[0].seen < n:
             return  # there was nothing to learn
-        self.peak = max(own, self.peak if self.recent > self.usual else 0)
+        if self.recent <= self.usual:
+            self.peak = own
+        elif not self.repeats(event):
+            self.peak = max(self.peak, own)
+        self.last = event
         self.usual += (own - self.usual) / min(n, 2000)
         self.recent += (own - self.recent) / min(n, 10)
 
@@ -206,9 +225,9 @@ class NaiveMemory:
         strangeness = self.strangeness(event)
         self.missing += int(np.isnan(x).sum())
         for p in self.partitions:
-            j, d = p.locate(x, self)
+            j, _ = p.locate(x, self)
             if j is not None:
-                p.learn(j, d)
+                p.learn(j)
         self.seen += 1
         self.offer(x, strangeness)
         self.refresh_what_is_due()
@@ -225,15 +244,15 @@ class NaiveMemory:
         self.rows[slot], self.suspicion[slot], self.arrived[slot] = x, strangeness, self.seen
 
     def refresh_what_is_due(self):
-        n, t, young = self.seen, self.t, min(self.window, YOUNG)
-        doubled = FIRST_BUILD <= n < young and (n & (n - 1)) == 0
-        if not (doubled or n == young or (n > young and n % BLOCK == 0)):
+        n, t, young = self.seen, self.t, self.seen <= YOUNG
+        doubled = n >= FIRST_BUILD and (n & (n - 1)) == 0
+        if not (doubled if young else n % BLOCK == 0):
             return
-        due = range(t) if n <= young else range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
+        due = range(t) if young else range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
         if len(due):
             self.decide_what_counts()
         every = max(self.refresh, 512)
-        if n <= young or n // every > (n - BLOCK) // every:
+        if young or n // every > (n - BLOCK) // every:
             self.survey()
         for i in due:
             built = self.build(i % t)
@@ -248,7 +267,8 @@ class NaiveMemory:
         old = np.array(self.arrived) <= self.seen - self.normal_after
         trim, usual = np.quantile(suspicion, [0.9, 0.5])
         trim = suspicion.max() if trim == usual else trim
-        wait = suspicion.max() if self.seen < 2 * self.normal_after or not old.any() else np.quantile(suspicion[old], 0.5)
+        young = self.seen < 2 * self.normal_after or not old.any()
+        wait = suspicion.max() if young else np.quantile(suspicion[old], 0.5)
         settled = old | (suspicion <= wait)
         self.settled = np.flatnonzero(settled)
         self.kept = np.flatnonzero(settled & (suspicion <= trim))
@@ -302,8 +322,9 @@ class NaiveMemory:
         located = [p.locate(self.rows[i], self) for i in self.settled]
         located = [(j, d) for j, d in located if j is not None]
         for j, d in located:
-            p.cells[j].append(d)
-        p.farthest = [max(cell, default=0.0) for cell in p.cells]
+            p.cells[j].append((1.0, d))
+        p.farthest = [max((d for _, d in cell), default=0.0) for cell in p.cells]
+        p.share = min(1.0, self.window / self.refresh)
         p.unit = (np.mean([p.score(j, d) for j, d in located]) if located else 0.0) or 0.25
         return p
 

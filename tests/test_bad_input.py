@@ -187,7 +187,7 @@ def test_no_event_whatsoever_makes_a_score_that_is_not_finite(events):
         ("normal_after", 0),
         ("normal_after", 2.5),
         ("memory", 0),
-        ("memory", 511),
+        ("memory", 255),
         ("memory", float("nan")),
         ("memory", "long"),
         ("scaling", "minmax"),

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from naive import naive_batch
+from naive import fourth_root, naive_batch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from svead_stream import SVEAD, StreamingSVEAD, batch
@@ -164,8 +164,8 @@ class TestWarmStart:
         scores = []
         for anchors, cells in zip(model.anchors_, model.cells_, strict=True):
             apart = np.linalg.norm((self.X[:, None] - anchors) / model.scales_, axis=2)
-            count, total, largest = cells[apart.argmin(axis=1)].T
-            scores.append(apart.min(axis=1) * np.maximum(total / count / largest, 0.2))
+            count, total, _ = cells[apart.argmin(axis=1)].T
+            scores.append((apart.min(axis=1) + total / count / 4) * fourth_root(len(self.X) / count))
         expected = np.minimum(np.mean(scores[:6], axis=0), np.mean(scores[6:], axis=0))
         np.testing.assert_allclose(warm.score_many(self.X), expected, rtol=1e-4)
         assert warm.n_seen_ == 2000

@@ -49,9 +49,9 @@ def test_importing_the_package_loads_nothing_heavy():
 def test_warm_up_compiles_what_a_stream_needs():
     counted = python(
         "import svead_stream as s, json;"
-        "from svead_stream.kernels import ranks as a, refresh as r, stream as k;"
+        "from svead_stream.kernels import lasting as l, ranks as a, refresh as r, stream as k;"
         "s.warm_up();"
-        "kernels = [k.score_point, k.learn_point, r.refresh, k.stream, a.rank];"
+        "kernels = [k.score_event, k.learn_event, r.refresh, k.stream, l.to_scores, a.rank];"
         "before = [len(f.signatures) for f in kernels];"
         "m = s.StreamingSVEAD();"
         "[(m.score_one({'a': i}), m.learn_one({'a': i})) for i in range(600)];"

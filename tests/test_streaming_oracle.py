@@ -70,11 +70,11 @@ def compare_memory(state, naive):
         np.testing.assert_allclose(state.anchors[k, :m], p.anchors)
         np.testing.assert_array_equal(state.weight[k] > 0, p.weight > 0)
         np.testing.assert_allclose(state.metric[k, search.INVERSE_UNIT], 1 / p.unit, rtol=1e-4)
-        counts = [len(cell) for cell in p.cells]
-        np.testing.assert_array_equal(state.cells[k, :m, 0], counts)
-        np.testing.assert_allclose(state.cells[k, :m, 1], [sum(cell) for cell in p.cells], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(state.cells[k, :m, 2], p.farthest, rtol=1e-5, atol=1e-6)
-        assert state.total[k] == sum(counts)
+        counts = [p.count(cell) for cell in p.cells]
+        np.testing.assert_allclose(state.cells[k, :m, search.COUNT], counts)
+        np.testing.assert_allclose(state.cells[k, :m, search.SUM], [p.sum(c) for c in p.cells], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(state.cells[k, :m, search.MAX], p.farthest, rtol=1e-5, atol=1e-6)
+        assert state.metric[k, search.TOTAL] == pytest.approx(sum(counts))
 
 
 def test_more_anchors_and_features_than_a_vector_holds_equal_the_oracle():

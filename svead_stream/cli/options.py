@@ -44,7 +44,7 @@ def detector_options(command: F) -> F:
             click.option(
                 "--normal-after",
                 type=int,
-                default=512,
+                default=256,
                 show_default=True,
                 help="Rows that something new lasts before it is normal.",
             ),

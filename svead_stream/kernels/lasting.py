@@ -1,10 +1,10 @@
 """What an event after others that were strange is worth: surprise that lasts weighs more than one that passes.
 
 Strangeness here is what a score is made from: with mixed scaling the mean logarithm, else the mean distance. A model
-follows its mean over the last few events and over many. While the first is above the second, an event that is stranger
-than all before it in this spell is raised by half of the difference; any other one too, but not above the mean of the
-last few, so that what merely repeats itself never scores higher than it did at first. Events in random order are strange
-or not whatever came before them, and keep their scores.
+follows its mean over the last few events and over many. While the first is above the second, every event is raised by
+half of the difference, up to the strangest of this spell; one that is stranger than that is raised as well, unless it
+only repeats the event before it, so that what repeats itself never scores higher than it did at first. Among events in
+random order there are no such spells to speak of, and scores stay what they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from svead_stream.kernels.simd import kernel
 
 FEW, MANY = 10, 2000  # events in the two means
 RAISED = 0.5  # by which part of their difference
-DOUBT = 32.0  # after n events no score exceeds n / (n + DOUBT): nothing is stranger than what is known allows to say
+GROWN_UP = 512  # events after which scores are what they are
+DOUBT = 8.0  # before, after n events, none exceeds about n / (n + DOUBT): a young model says nothing strong
 
 # positions in the levels: the means over few and over many events, the strangest of the present spell
 RECENT, USUAL, PEAK = 0, 1, 2
@@ -24,39 +25,64 @@ N_LEVELS = 3
 
 
 @kernel
-def raised(strangeness: float, levels: F64) -> float:
-    """The strangeness of an event in the light of those before it."""
-    extra = RAISED * max(levels[RECENT] - levels[USUAL], 0.0)
-    if extra == 0.0 or strangeness > levels[PEAK]:
-        return strangeness + extra
-    return max(strangeness, min(strangeness + extra, levels[RECENT]))
+def repeats(row: F64, last: F64) -> bool:
+    """Whether an event is the one before it again."""
+    again = True
+    for f in range(row.shape[0]):
+        again &= row[f] == last[f] or (row[f] != row[f] and last[f] != last[f])
+    return again
 
 
 @kernel
-def follow(strangeness: float, seen: int, levels: F64) -> None:
+def remember(row: F64, last: F64) -> None:
+    for f in range(row.shape[0]):
+        last[f] = row[f]
+
+
+@kernel
+def raised(strangeness: float, again: bool, levels: F64) -> float:
+    """The strangeness of an event in the light of those before it."""
+    extra = RAISED * (levels[RECENT] - levels[USUAL])
+    if extra <= 0.0:
+        return strangeness
+    if strangeness > levels[PEAK] and not again:
+        return strangeness + extra
+    return min(strangeness + extra, levels[PEAK])
+
+
+@kernel
+def follow(strangeness: float, again: bool, seen: int, levels: F64) -> None:
     """Take note of an event that is learned, after as many as were seen."""
     if levels[RECENT] <= levels[USUAL]:
-        levels[PEAK] = 0.0
-    levels[PEAK] = max(levels[PEAK], strangeness)
+        levels[PEAK] = strangeness
+    elif not again:
+        levels[PEAK] = max(levels[PEAK], strangeness)
     levels[USUAL] += (strangeness - levels[USUAL]) / min(seen + 1, MANY)
     levels[RECENT] += (strangeness - levels[RECENT]) / min(seen + 1, FEW)
 
 
 @kernel
-def to_score(strangeness: float, seen: int, relative: bool, levels: F64) -> float:
-    """The score that users see; 0 where there was nothing to judge (NaN)."""
-    if math.isnan(strangeness):
-        return 0.0
-    final = raised(strangeness, levels)
-    return min(1.0 - math.exp(-final), seen / (seen + DOUBT)) if relative else final
+def highest(seen: int) -> float:
+    """What no score exceeds after so many events."""
+    return min(seen * (1.0 + DOUBT / GROWN_UP) / (seen + DOUBT), 1.0)
 
 
 @kernel
-def to_scores(strangeness: F64, seen: int, relative: bool, learn: bool, levels: F64) -> None:
-    """The same for events in order, in place, each followed after it was scored if asked."""
-    for i in range(strangeness.shape[0]):
-        own = strangeness[i]
-        strangeness[i] = to_score(own, seen, relative, levels)
+def to_score(strangeness: float, again: bool, seen: int, relative: bool, levels: F64) -> float:
+    """The score that users see; 0 where there was nothing to judge (NaN)."""
+    if math.isnan(strangeness):
+        return 0.0
+    final = raised(strangeness, again, levels)
+    return min(1.0 - math.exp(-final), highest(seen)) if relative else final
+
+
+@kernel
+def to_scores(X: F64, strangeness: F64, seen: int, relative: bool, learn: bool, levels: F64, last: F64) -> None:
+    """The same for the rows of X in order, in place of their strangeness; each is then followed if asked."""
+    for i in range(X.shape[0]):
+        own, again = strangeness[i], repeats(X[i], last)
+        strangeness[i] = to_score(own, again, seen, relative, levels)
         if learn and not math.isnan(own):
-            follow(own, seen, levels)
+            follow(own, again, seen, levels)
+            remember(X[i], last)
             seen += 1

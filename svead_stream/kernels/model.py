@@ -35,6 +35,7 @@ class Plan(NamedTuple):
     refresh: int
     scaling: int
     fade: float  # least probability of an event to enter the sample
+    share: float  # of a point of the sample that an event counts as in its cell, until the next refresh
     normal_after: int  # events for which a surprising point of the sample counts for nothing
 
 
@@ -53,9 +54,8 @@ class State(NamedTuple):
     arrived: I64  # (window,) events seen by then
     anchors: F64  # (t, m, d)
     weight: F64  # (t, d) 0 where a partition does not use the feature
-    metric: F64  # (t, 5) LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED
+    metric: F64  # (t, 6) LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED, TOTAL
     cells: F64  # (t, m, 3) COUNT, SUM, MAX
-    total: F64  # (t,) counts of all cells
 
     sample: F32  # (blocks, BLOCK, 2 * dp) the sample in frame units, then warped
     sample_t: F32  # (blocks, 2 * d, BLOCK)

@@ -38,6 +38,7 @@ from svead_stream.kernels.search import (
     INVERSE_UNIT,
     SATURATED,
     SUM,
+    TOTAL,
     WARPED,
     add_to_cell,
     locate_block,
@@ -52,15 +53,14 @@ from svead_stream.kernels.simd import LANES, exchange, kernel
 
 
 @kernel
-def until_refresh(n: int, window: int) -> int:
+def until_refresh(n: int) -> int:
     """How many events from the n-th on until something is refreshed: as a young stream doubles, then regularly."""
-    young = min(window, YOUNG)
-    if n >= young:
+    if n >= YOUNG:
         return BLOCK - n % BLOCK
     at = FIRST_BUILD
     while at <= n:
         at *= 2
-    return min(at, young) - n
+    return at - n
 
 
 @kernel
@@ -362,7 +362,7 @@ def build(k: int, state: State, plan: Plan) -> None:
     for j in range(m):
         count, distances = state.cells[k, j, COUNT], state.cells[k, j, SUM]
         summed += score_in_cell(distances, count, distances * count, total)
-    state.total[k] = total
+    state.metric[k, TOTAL] = total
     state.metric[k, INVERSE_UNIT] = total / summed if summed > 0.0 else 1.0 / NO_UNIT
 
 
@@ -373,7 +373,7 @@ def refresh(state: State, plan: Plan) -> None:
     first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
     every = max(plan.refresh, SURVEYED)
     surveyed = (n - BLOCK) // every < n // every
-    if n <= min(state.rows.shape[0], YOUNG):
+    if n <= YOUNG:
         first, last = 0, t
         surveyed = True
     if first < last:

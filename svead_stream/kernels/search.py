@@ -49,7 +49,7 @@ NOTHING = np.float32(-np.inf)
 _ONE, _LARGE = (int(np.float64(v).view(np.int64)) for v in (1.0, 2.0**52))
 WIDTH = 0.25  # how much of a cell's mean distance adds to that of an event in it
 # positions in a partition's metric
-LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED = 0, 1, 2, 3, 4
+LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED, TOTAL = 0, 1, 2, 3, 4, 5
 # positions in a cell
 COUNT, SUM, MAX = 0, 1, 2
 
@@ -311,7 +311,7 @@ def locate_block(
 
 @kernel
 def fourth_root(x: float) -> float:
-    """Of powers of 16, in between linear from each power of two to the next: exact enough, and two steps of integers."""
+    """Exact for powers of 16, linear from each power of two to the next: two steps with integers."""
     return np.int64((np.float64(x).view(np.int64) - _ONE >> 2) + _ONE).view(np.float64)
 
 
@@ -319,8 +319,8 @@ def fourth_root(x: float) -> float:
 def score_in_cell(d: float, count: float, summed: float, total: float) -> float:
     """How strange an event is at distance d: the farther, and the wider and rarer its cell, the more.
 
-    Count and sum of distances are those of its cell, in which a new event, unlike a point of a data set, is not yet; the
-    total is the count of all cells.
+    Count and sum of distances are those of its cell as it is (a new event, unlike a point of a data set, is not in it
+    yet); the total is the count of all cells.
     """
     each = 1.0 / max(count, 1.0)
     return (d + WIDTH * summed * each) * fourth_root(total * each)
@@ -335,7 +335,13 @@ def add_to_cell(cell: F64, d: float) -> None:
 
 
 @kernel
-def learn_in_cell(cell: F64, d: float) -> None:
-    """Count a later event, as far away as the farthest point of the cell at most: one outlier does not widen it."""
-    cell[COUNT] += 1.0
-    cell[SUM] += min(d, cell[MAX])
+def learn_in_cell(metric: F64, cell: F64, share: float) -> None:
+    """Count a later event as part of a point, as far away as the points of its cell are on average.
+
+    So the cells of a long memory are not taken over by what comes now, and none is widened by outliers: what comes
+    makes its cell less rare at once, and wider only when a partition is built from settled points.
+    """
+    mean = cell[SUM] / max(cell[COUNT], 1.0)
+    cell[COUNT] += share
+    cell[SUM] += share * mean
+    metric[TOTAL] += share

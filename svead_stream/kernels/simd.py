@@ -245,9 +245,7 @@ else:  # pragma: no cover  (runs inside the compiler)
             width = LANES // 2
             while width > 0:
                 (low, high), (low_at, high_at) = _halves(builder, value, width), _halves(builder, index, width)
-                tied = builder.and_(
-                    builder.fcmp_ordered("==", high, low), builder.icmp_signed("<", high_at, low_at)
-                )
+                tied = builder.and_(builder.fcmp_ordered("==", high, low), builder.icmp_signed("<", high_at, low_at))
                 taken = builder.or_(builder.fcmp_ordered(">", high, low), tied)
                 value, index = builder.select(taken, high, low), builder.select(taken, high_at, low_at)
                 width //= 2

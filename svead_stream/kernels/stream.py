@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from svead_stream.kernels.lasting import follow, to_score
+from svead_stream.kernels.lasting import follow, remember, repeats, to_score
 from svead_stream.kernels.model import (
     LARGEST_FACTOR,
     LOGS_TOGETHER,
@@ -40,6 +40,7 @@ from svead_stream.kernels.search import (
     INVERSE_UNIT,
     LENGTH,
     SUM,
+    TOTAL,
     U64,
     USED,
     WARPED,
@@ -71,7 +72,6 @@ def score_point(
     warp_rate: F64,
     metric: F64,
     cells: F64,
-    total: F64,
     product: F32,
     bias: F32,
     placed: F32,
@@ -102,7 +102,7 @@ def score_point(
         apart[k] = far
         if j >= 0:
             scored += 1
-            s = score_in_cell(far, cells[k, j, COUNT], cells[k, j, SUM], total[k])
+            s = score_in_cell(far, cells[k, j, COUNT], cells[k, j, SUM], metric[k, TOTAL])
             if relative:
                 factor *= min(1.0 + s * metric[k, INVERSE_UNIT], LARGEST_FACTOR)
             else:
@@ -115,38 +115,37 @@ def score_point(
 
 @kernel
 def score_event(
-    row: F64, short: tuple[Any, ...], long: tuple[Any, ...], counters: I64, relative: bool, levels: F64, strangeness: F64
+    row: F64,
+    short: tuple[Any, ...],
+    long: tuple[Any, ...],
+    counters: I64,
+    relative: bool,
+    levels: F64,
+    last: F64,
+    strangeness: F64,
 ) -> float:
     """Score one row by the memory that it is less strange to; leaves in strangeness what it is to each of both."""
     strangeness[0] = score_point(row, relative, *short)
     strangeness[1] = score_point(row, relative, *long)
-    return to_score(min(strangeness[0], strangeness[1]), counters[SEEN], relative, levels)
+    return to_score(min(strangeness[0], strangeness[1]), repeats(row, last), counters[SEEN], relative, levels)
 
 
 @kernel
 def learn_event(
-    row: F64, short: tuple[Any, ...], long: tuple[Any, ...], counters: I64, levels: F64, strangeness: F64
+    row: F64, short: tuple[Any, ...], long: tuple[Any, ...], counters: I64, levels: F64, last: F64, strangeness: F64
 ) -> bool:
     """Learn the row that was scored last; returns whether a refresh is due."""
     if math.isnan(strangeness[0]):
         return False
-    follow(min(strangeness[0], strangeness[1]), counters[SEEN], levels)
+    follow(min(strangeness[0], strangeness[1]), repeats(row, last), counters[SEEN], levels)
+    remember(row, last)
     learn_point(row, strangeness[0], *short)
     return learn_point(row, strangeness[1], *long)
 
 
 @kernel
 def share_out(
-    relative: bool,
-    metric: F64,
-    cells: F64,
-    total: F64,
-    placed: F32,
-    scale: F32,
-    x: F32,
-    found: I32,
-    apart: F64,
-    shares: F64,
+    relative: bool, metric: F64, cells: F64, placed: F32, scale: F32, x: F32, found: I32, apart: F64, shares: F64
 ) -> None:
     """Add to the shares what each feature contributed to the score of the row that was scored last."""
     dp = placed.shape[2]
@@ -154,7 +153,7 @@ def share_out(
         j, start = found[k], dp if metric[k, WARPED] > 0 else 0
         if j < 0 or apart[k] == 0.0:
             continue
-        worth = score_in_cell(apart[k], cells[k, j, COUNT], cells[k, j, SUM], total[k])
+        worth = score_in_cell(apart[k], cells[k, j, COUNT], cells[k, j, SUM], metric[k, TOTAL])
         if relative:
             worth = math.log1p(worth * metric[k, INVERSE_UNIT])
         whole = 0.0
@@ -203,25 +202,24 @@ def learn_point(
     row: F64,
     strangeness: float,
     fade: float,
+    share: float,
     counters: I64,
     rng: U64,
     rows: F64,
     suspicion: F64,
     arrived: I64,
+    metric: F64,
     cells: F64,
-    total: F64,
     found: I32,
-    apart: F64,
 ) -> bool:
     """Learn the row that was scored last; returns whether a refresh is due."""
     for f in range(rows.shape[1]):
         counters[MISSING] += not is_number(row[f])
     for k in range(cells.shape[0]):
         if found[k] >= 0:
-            learn_in_cell(cells[k, found[k]], apart[k])
-            total[k] += 1.0
+            learn_in_cell(metric[k], cells[k, found[k]], share)
     offer(row, strangeness, fade, counters, rng, rows, suspicion, arrived)
-    return until_refresh(counters[SEEN] - 1, rows.shape[0]) == 1
+    return until_refresh(counters[SEEN] - 1) == 1
 
 
 @kernel
@@ -236,7 +234,7 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
     while at < X.shape[0]:
         wanted = BLOCK
         if learn:
-            wanted = min(BLOCK, until_refresh(state.counters[SEEN], state.rows.shape[0]))
+            wanted = min(BLOCK, until_refresh(state.counters[SEEN]))
         n = 0
         while n < wanted and at < X.shape[0]:
             out[at] = np.nan
@@ -266,19 +264,19 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
                 found,
                 apart,
             )
-            inverse = state.metric[k, INVERSE_UNIT]
+            metric = state.metric[k]
+            inverse = metric[INVERSE_UNIT]
             for b in range(n):
                 if found[b] >= 0:
                     cell = state.cells[k, found[b]]
-                    s = score_in_cell(apart[b], cell[COUNT], cell[SUM], state.total[k])
+                    s = score_in_cell(apart[b], cell[COUNT], cell[SUM], metric[TOTAL])
                     scored[b] += 1
                     if relative:
                         factor[b] *= min(1.0 + s * inverse, LARGEST_FACTOR)
                     else:
                         summed[b] += s
                     if learn:
-                        learn_in_cell(cell, apart[b])
-                        state.total[k] += 1.0
+                        learn_in_cell(metric, cell, plan.share)
             if k % LOGS_TOGETHER == LOGS_TOGETHER - 1:
                 for b in range(n):
                     summed[b] += math.log(factor[b])
@@ -296,5 +294,5 @@ def stream(X: F64, state: State, plan: Plan, learn: bool, out: F64) -> None:
                     state.suspicion,
                     state.arrived,
                 )
-        if learn and n == wanted and until_refresh(state.counters[SEEN] - 1, state.rows.shape[0]) == 1:
+        if learn and n == wanted and until_refresh(state.counters[SEEN] - 1) == 1:
             refresh(state, plan)
