@@ -197,12 +197,54 @@ def test_how_long_something_new_lasts_before_it_is_normal_can_be_chosen(normal_a
     assert (np.median(model.score_many(rng.normal(size=(300, 4)) + 50)) < 1.3 * usual) == normal
 
 
+def test_a_fault_is_told_of_as_long_as_it_has_not_lasted_and_is_normal_soon_after():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(seed=0)
+    usual = np.median(model.score_learn_many(rng.normal(size=(3000, 4)))[1000:])
+    scores = model.score_learn_many(rng.normal(size=(1500, 4)) + 8)
+    assert scores[:256].min() > 1.3 * usual
+    assert np.median(scores[1000:]) < 1.2 * usual
+
+
+def test_what_does_not_surprise_is_learned_without_waiting():
+    rng = np.random.default_rng(0)
+    drift = np.linspace(0, 8, 4000)[:, None]  # eight deviations, slowly
+    scores = StreamingSVEAD(seed=0).score_learn_many(rng.normal(size=(4000, 3)) + drift)
+    assert np.median(scores[3000:]) < 1.2 * np.median(scores[500:1000])
+
+
+def test_a_strange_event_after_strange_events_scores_more_than_alone():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(seed=0)
+    model.learn_many(rng.normal(size=(2000, 3)))
+    alone = model.score_one({0: 4.0, 1: 4.0, 2: 4.0})
+    usual = model.score_one({0: 0.0, 1: 0.1, 2: 0.2})
+    model.learn_many(3 + rng.normal(size=(6, 3)) / 3)
+    assert model.score_one({0: 4.0, 1: 4.0, 2: 4.0}) > alone + 0.01
+    assert model.score_one({0: 0.0, 1: 0.1, 2: 0.2}) > usual + 0.02
+    model.learn_many(rng.normal(size=(60, 3)))
+    assert model.score_one({0: 0.0, 1: 0.1, 2: 0.2}) == pytest.approx(usual, abs=0.05)
+
+
+def test_shuffled_events_score_the_same_whatever_came_before_them():
+    rng = np.random.default_rng(0)
+    model = StreamingSVEAD(seed=0)
+    model.learn_many(rng.normal(size=(3000, 3)))
+    x = {0: 2.0, 1: 0.0, 2: 0.0}
+    scores = []
+    for row in rng.normal(size=(60, 3)):
+        model.learn_one(dict(enumerate(row)))
+        scores.append(model.score_one(x))
+    assert np.ptp(scores) < 0.1
+
+
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rare", [0.0, 0.05])
 @pytest.mark.parametrize("size", [1.0, 1e-3, 1e6])
-def test_the_first_other_value_in_a_constant_series_scores_highest(rare, size):
-    rng = np.random.default_rng(0)
+def test_the_first_other_value_in_a_constant_series_scores_highest(rare, size, seed):
+    rng = np.random.default_rng(seed)
     X = np.where(rng.random(1000) < rare, 5 + size, 5.0)[:, None]
-    model = StreamingSVEAD(seed=0)
+    model = StreamingSVEAD(seed=seed)
     model.learn_many(X)
     scores = model.score_learn_many(np.full((50, 1), 5 + 3 * size))
     assert scores[0] > 0.5
