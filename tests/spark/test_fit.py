@@ -158,8 +158,8 @@ def test_a_streaming_model_starts_warm_from_a_batch_model_and_a_sample(data, mod
     usual = [stream.score_one(row) for row in frame.iloc[:200].to_dict("records")]
     assert stream.score_one(odd) > 1.5 * np.quantile(usual, 0.99)
     warm = stream.score_many(frame.iloc[:200])
-    # the lower score of 8 and of 4 partitions, not the mean of 12
-    assert np.corrcoef(warm, model.anomaly_scores(frame.iloc[:200]))[0, 1] > 0.95
+    # the lower score of 8 and of 4 partitions, and cells judged by how wide and rare they are, as for streams
+    assert np.corrcoef(warm, model.anomaly_scores(frame.iloc[:200]))[0, 1] > 0.9
     stream.learn_one(odd)
     assert np.isfinite(stream.score_one(odd))
 
