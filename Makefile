@@ -8,19 +8,18 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --editable .
+	$(PIP) --editable '.[files,batch]'
 	touch $@
 
 .venv/ready: .venv/installed
-	$(PIP) --editable '.[kafka,spark,bench,dev]'
+	$(PIP) --editable '.[files,batch,kafka,spark,bench,dev]'
 	touch $@
 
 demo: .venv/installed
 	$(BIN)/svead-stream demo --out results/demo
 
 test: .venv/ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/test_streaming_oracle.py tests/test_batch.py tests/test_alerts.py \
-		-k "mixed or more_anchors or equal_points or regime or algorithm_1 or missing or columns or long_and_short" -q -W ignore::RuntimeWarning \
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m without_jit tests/test_*.py -q -W ignore::RuntimeWarning \
 		--cov=svead_stream.kernels --cov-report=term-missing --cov-fail-under=95
 	$(BIN)/python -m pytest
 
@@ -37,4 +36,5 @@ docs: .venv/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:
+	find svead_stream -name "*.nb[ci]" -delete
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage results site

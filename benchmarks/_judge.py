@@ -36,14 +36,21 @@ ALERT_RATE = 10 / MINUTES  # ten a day, as in the demo
 class _Replay:
     """A detector whose scores are known already, for the filter to rank."""
 
-    def score_learn_many(self, X: Any, feature_names: object = None) -> Any:
+    def score_one(self, x: Any) -> Any:
+        return x
+
+    def learn_one(self, x: Any) -> None: ...
+
+    def score_many(self, X: Any, feature_names: object = None) -> Any:
         return X
+
+    score_learn_many = score_many
 
 
 def alert_p_values(scores: Floats, alert_rate: float, window: int | None = None) -> Floats:
     """What ConformalFilter says of scores; it leaves out zeros before the first other score as a warm-up."""
     replay: Any = _Replay()
-    return ConformalFilter(replay, alert_rate=alert_rate, window=window).score_learn_many(scores).p_values
+    return ConformalFilter(replay, alert_rate=alert_rate, window=window).judge_many(scores).p_values
 
 
 def p_values(scores: Floats, window: int) -> Floats:

@@ -23,7 +23,8 @@ from sklearn.neighbors import LocalOutlierFactor
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from svead_stream import SVEAD
-from svead_stream.batch import SCALINGS, spreads
+from svead_stream.geometry import spreads
+from svead_stream.parameters import BATCH_SCALING
 
 SIZES = [2**k for k in range(1, 9)]  # anchors, or points of a sample
 T = 100
@@ -53,7 +54,7 @@ def scaled(X: Floats, scaling: str) -> Floats:
 def distinct(X: Floats) -> set[str]:
     """The scalings that differ on this data: those that only stretch all features alike are left out but for one."""
     seen: dict[str, Floats] = {}
-    for scaling in SCALINGS:
+    for scaling in BATCH_SCALING.choices:
         scales = spreads(X, scaling)
         scales = scales / scales.max()
         if not any(np.array_equal(scales, other) for other in seen.values()):
@@ -93,7 +94,7 @@ def _copod(X: Floats, p: Row, seed: int) -> Any:
 
 
 def _grid(name: str, values: list[int]) -> list[Row]:
-    return [{name: value, "scaling": scaling} for value, scaling in product(values, SCALINGS)]
+    return [{name: value, "scaling": scaling} for value, scaling in product(values, BATCH_SCALING.choices)]
 
 
 METHODS = [

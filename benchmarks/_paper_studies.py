@@ -21,7 +21,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from svead_stream import SVEAD
-from svead_stream.batch import score_table
+from svead_stream.geometry import score_table
 
 SENSITIVE = "magic.gamma"
 CONTAMINATED = ("magic.gamma", "SpamBase")

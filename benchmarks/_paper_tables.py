@@ -12,7 +12,7 @@ import numpy as np
 from _paper_methods import BY_NAME, METHODS, METRICS, SIZES, Found, Method, distinct, search
 from _paper_store import Dataset, Figures, Row, Store, say, shown, write_table
 
-from svead_stream.batch import SCALINGS
+from svead_stream.parameters import BATCH_SCALING
 
 NAMES = {"roc": "AUC-ROC", "pr": "AUC-PR"}
 LARGE = 0.02  # a deviation from the paper that is listed
@@ -186,7 +186,7 @@ def _per_scaling(data: Dataset, seeds: int, store: Store) -> dict[str, float]:
     """The best mean AUC-ROC over m for each scaling; all settings with all seeds, for no chance to hide in."""
     method = BY_NAME["SVEAD"]
     best = {}
-    for scaling in SCALINGS:
+    for scaling in BATCH_SCALING.choices:
         grid = [setting for setting in method.grid if setting["scaling"] == scaling]
         if scaling in distinct(data.X) and grid:
             best[scaling] = search(replace(method, grid=grid), data, seeds, np.inf, store, near=np.inf).mean["roc"]
@@ -210,11 +210,11 @@ def _deviations(
             beyond = search(_larger(ours.best["roc"]), data.whole(), 1, np.inf, store).mean["roc"]
         by_scaling = _per_scaling(data, seeds, store)
         reason = likely_reason(difference, theirs, by_scaling, uncapped, beyond, int(data.y.sum()))
-        by_name = [by_scaling.get(name, float("nan")) for name in SCALINGS]
+        by_name = [by_scaling.get(name, float("nan")) for name in BATCH_SCALING.choices]
         rows.append([data.name, ours.mean["roc"], theirs, difference, *by_name, uncapped, beyond, reason])
     title = f"## Deviations from the paper's AUC-ROC of SVEAD larger than {LARGE}\n\n"
     title += "Best mean over m for each scaling. One seed: the whole data set, and that with m of 512 and 1024."
-    heads = ["data set", "here", "paper", "difference", *SCALINGS, "uncapped", "larger m", "likely reason"]
+    heads = ["data set", "here", "paper", "difference", *BATCH_SCALING.choices, "uncapped", "larger m", "likely reason"]
     return write_table(folder, "deviations", title, heads, rows) if rows else title + "\n\nNone.\n"
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/limit.py [--points 4096] [--repetitions 7]
 
-A mini-batch of points against t partitions of m anchors (four times as many in the third with the long memory) is, at
+A mini-batch of points against t partitions of m anchors (twice as many in the third with the long memory) is, at
 the least, the matrix product of all anchors by the points. `sgemm` (NumPy's BLAS, float32) does that product and
 nothing else; we also find the nearest anchor, its exact distance and the score, and for score+learn keep cells, sample
 and partitions up to date. The batch detector passes over the data twice and is compared with two products. On all
@@ -35,8 +35,8 @@ def ratios(d: int, m: int, points: int, repetitions: int, threads: int) -> dict[
         model = StreamingSVEAD(PARTITIONS, m, seed=seed)
         model.learn_many(rng.normal(size=(64 * m, d)))
         models.append(model)
-    long = PARTITIONS // 3  # partitions with four times as many anchors
-    searched = (PARTITIONS + 3 * long) * m
+    long = PARTITIONS // 3  # partitions with twice as many anchors
+    searched = (PARTITIONS + long) * m
     anchors = rng.normal(size=(searched, d)).astype(np.float32)
     columns = np.ascontiguousarray(X.T.astype(np.float32).repeat(threads, axis=1))
     out = np.empty((len(anchors), columns.shape[1]), np.float32)

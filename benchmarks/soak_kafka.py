@@ -84,7 +84,7 @@ def soak(bootstrap: str, minutes: float, rate: float, folder: Path) -> None:
             age = sample(port, "svead_snapshot_age_seconds") / stream.partitions
             print(f"{minute:7.1f}{sent[0]:10d}{scored:10.0f}{bad:7.0f}{lag:8.0f}{held:8.1f} MB{age:7.0f} s", flush=True)
         sender.join()
-        stream.wait_committed(options, sent[0], seconds=120)
+        stream.wait_committed(options, sent[0])
     finally:
         process.terminate()
         code = process.wait()

@@ -9,9 +9,9 @@ calm, wild = rng.normal(0, 1, (80_000, 4)), rng.standard_t(3, (80_000, 4)) * 20 
 
 for rate in (0.001, 0.01, 0.05):
     model = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=rate)
-    before = model.score_learn_many(calm).alerts
-    change = model.score_learn_many(wild[:5_000]).alerts
-    after = model.score_learn_many(wild[5_000:]).alerts
+    before = model.judge_many(calm).alerts
+    change = model.judge_many(wild[:5_000]).alerts
+    after = model.judge_many(wild[5_000:]).alerts
     shares = [f"{part.mean():.2%}" for part in (before[5_000:], change, after)]
     print(f"asked for {rate:.1%}: got {shares[0]}, in the 5,000 events of a change {shares[1]}, then {shares[2]}")
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from svead_stream.lazy import exports
 
 if TYPE_CHECKING:
-    from svead_stream.alerts import ConformalFilter
     from svead_stream.batch import SVEAD
     from svead_stream.errors import MissingExtra, SnapshotError, SveadError
-    from svead_stream.snapshot import from_bytes, load, save
+    from svead_stream.judging import ConformalFilter, Verdict, Verdicts
+    from svead_stream.snapshot import from_bytes, load, register, save
     from svead_stream.streaming import StreamingSVEAD
     from svead_stream.warm import warm_up
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "SVEAD": "batch",
-    "ConformalFilter": "alerts",
+    "ConformalFilter": "judging",
+    "Verdict": "record",
+    "Verdicts": "record",
+    "register": "snapshot",
     "StreamingSVEAD": "streaming",
     "MissingExtra": "errors",
     "SnapshotError": "errors",
@@ -35,19 +39,13 @@ __all__ = [
     "SnapshotError",
     "StreamingSVEAD",
     "SveadError",
+    "Verdict",
+    "Verdicts",
     "from_bytes",
     "load",
+    "register",
     "save",
     "warm_up",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a part when it is first asked for: the command line answers before NumPy and Numba are loaded."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = exports(__name__, _MODULES)

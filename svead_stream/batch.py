@@ -1,37 +1,42 @@
-"""The paper's batch detector as a scikit-learn estimator, and the parts of it that other engines reuse."""
+"""The paper's batch detector as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from svead_stream import snapshot
-from svead_stream.errors import SnapshotError
+from svead_stream.errors import MissingExtra, SnapshotError
+from svead_stream.geometry import FRAME_ROWS, frame_of, merge_cells, placed, score_table, spreads
 from svead_stream.kernels import batch as kernels
-from svead_stream.kernels import search
-from svead_stream.kernels.simd import LANES
+from svead_stream.parameters import BATCH
+
+try:
+    from sklearn.base import BaseEstimator, OutlierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ModuleNotFoundError as error:
+    raise MissingExtra("SVEAD needs scikit-learn, which is not installed: pip install 'svead-stream[batch]'") from error
 
 F64 = NDArray[np.float64]
 Part = TypeVar("Part")
 
 CHUNK = 16_384  # rows of one task; the numbers do not depend on the number of threads, only on this
-FRAME_ROWS = 4_096  # enough to centre and scale the arithmetic; the results do not hang on it
-SCALINGS = ("none", "std", "iqr", "range")
+EXPLAINED = 2**20  # numbers in the largest array of `explain`, which takes as many rows at once, and at least one
+_DEFAULT = {parameter.name: parameter.default for parameter in BATCH}
 _SAVED = ("anchors", "scales", "centre", "rate", "cells")
 _NO_CELLS = np.empty((0, 0, 3))
 _NO_TABLE = np.empty((0, 0, 2))
 
 
+@snapshot.register
 class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     """Stochastic Voronoi ensembles for a data set: Algorithm 1 of the paper.
 
@@ -80,9 +85,9 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_partitions: int = 100,
-        n_anchors: int = 16,
-        scaling: str = "none",
+        n_partitions: int = _DEFAULT["n_partitions"],
+        n_anchors: int = _DEFAULT["n_anchors"],
+        scaling: str = _DEFAULT["scaling"],
         contamination: float | str = "auto",
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -112,7 +117,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         y
             Ignored.
         """
-        self._check_parameters()
+        self.check_parameters()
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         n, m = len(X), min(self.n_anchors, len(X))
@@ -120,26 +125,32 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         self.set_partitions(
             np.array(drawn, np.float64), spreads(X, self.scaling), X[rng.choice(n, min(n, FRAME_ROWS), False)]
         )
-        self.cells_ = np.zeros((*self.anchors_.shape[:2], 3))
         for part in self._in_threads(len(X), "cells", lambda rows, room: self.cells_of(X[rows], room)):
             merge_cells(self.cells_, part)
-        self.anomaly_scores_ = self._scores(X, score_table(self.cells_), "scores")
-        self._set_offset()
+        self.anomaly_scores_ = self.scores_of(X)
+        self._set_offset(self.anomaly_scores_)
         return self
 
-    def _check_parameters(self) -> None:
-        for name in ("n_partitions", "n_anchors"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r}: it must be a whole number of 1 or more")
-        if self.scaling not in SCALINGS:
-            raise ValueError(f"scaling={self.scaling!r}: it must be one of {', '.join(map(repr, SCALINGS))}")
+    def check_parameters(self) -> None:
+        """Refuse parameters that make no sense; `fit` does it first.
+
+        Raises
+        ------
+        ValueError
+            That names the parameter and its value.
+        """
+        for parameter in BATCH:
+            parameter.check(getattr(self, parameter.name))
         share = self.contamination
         if share != "auto" and not (isinstance(share, Real) and 0 < share <= 0.5):
             raise ValueError(f"contamination={share!r}: it must be 'auto' or a number above 0 and at most 0.5")
 
-    def set_partitions(self, anchors: F64, scales: F64, frame: NDArray[np.floating]) -> None:
-        """Take these anchors, with features divided by these scales.
+    # fitting by parts, for engines that draw anchors and gather cells elsewhere
+
+    def set_partitions(
+        self, anchors: F64, scales: F64, frame: NDArray[np.floating], names: Sequence[Hashable] | None = None
+    ) -> None:
+        """Take these anchors, with features divided by these scales; the cells are empty.
 
         Parameters
         ----------
@@ -149,11 +160,31 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             One per feature; 0 leaves a feature out.
         frame
             Some rows of the data, to centre and scale the arithmetic.
+        names
+            Of the features, if they have any.
         """
-        self.centre_, self.rate_ = _frame(frame)
+        self.n_features_in_ = anchors.shape[2]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self.centre_, self.rate_ = frame_of(frame)
         self.anchors_ = np.where(np.isnan(anchors), self.centre_, anchors)
         self.scales_ = scales
-        self._geometry = _place(self.anchors_, scales, self.centre_, self.rate_)
+        self._geometry = placed(self.anchors_, scales, self.centre_, self.rate_)
+        self.cells_ = np.zeros((*anchors.shape[:2], 3))
+        self.offset_ = 0.0
+
+    def set_cells(self, cells: F64, sample: NDArray[np.floating]) -> None:
+        """Take these cells, gathered by `cells_of`, and set `offset_` by what rows of a sample score in them.
+
+        Parameters
+        ----------
+        cells
+            As in `cells_`.
+        sample
+            Rows drawn from the data.
+        """
+        self.cells_ = cells
+        self._set_offset(self.scores_of(sample))
 
     def cells_of(self, X: NDArray[np.floating], room: kernels.Scratch | None = None) -> F64:
         """Count, sum and maximum of distances in each cell over the rows of X; `merge_cells` adds such arrays up."""
@@ -161,13 +192,15 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         kernels.run(X, self._geometry, room or kernels.scratch_for(self._geometry), cells, _NO_TABLE, np.empty(0))
         return cells
 
-    def _scores(self, X: NDArray[np.floating], table: F64, what: str) -> F64:
+    def scores_of(self, X: NDArray[np.floating], table: F64 | None = None) -> F64:
+        """`anomaly_scores` of an array that needs no checks: floats, columns in the model's order, no infinities."""
+        table = score_table(self.cells_) if table is None else table
         scores = np.empty(len(X))
 
         def score(rows: slice, room: kernels.Scratch) -> None:
             kernels.run(X[rows], self._geometry, room, _NO_CELLS, table, scores[rows])
 
-        for _ in self._in_threads(len(X), what, score):
+        for _ in self._in_threads(len(X), "scores", score):
             pass
         return scores
 
@@ -196,8 +229,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
                 f"\rSVEAD {what}: {done:,} of {total:,}", end="\n" if done == total else "", file=sys.stderr, flush=True
             )
 
-    def _set_offset(self) -> None:
-        scores = self.anomaly_scores_
+    def _set_offset(self, scores: F64) -> None:
         if self.contamination == "auto":
             low, high = np.percentile(scores, [25, 75])
             self.offset_ = -float(high + 1.5 * (high - low))
@@ -212,7 +244,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """The paper's score of each row of X in the fitted cells, or what another `score_table` makes of them."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        return self._scores(X, score_table(self.cells_) if table is None else table, "scores")
+        return self.scores_of(X, table)
 
     def decision_function(self, X: Any) -> F64:
         """`score_samples` minus `offset_`: negative for outliers."""
@@ -232,16 +264,18 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         weight = np.where(self.scales_ > 0, 1 / np.where(self.scales_ > 0, self.scales_, 1), 0.0)
+        slopes = np.nan_to_num(score_table(self.cells_)[..., kernels.SLOPE])
         shares = np.zeros(X.shape)
-        for k, anchors in enumerate(self.anchors_):
-            slope = score_table(self.cells_)[k, :, kernels.SLOPE]
-            gaps = ((X[:, None, :] - anchors) * weight) ** 2
-            squares = np.nansum(gaps, axis=2)
-            nearest = squares.argmin(axis=1)
-            rows = np.arange(len(X))
-            far = squares[rows, nearest]
-            worth = np.nan_to_num(slope[nearest]) * np.sqrt(far) / np.where(far > 0, far, 1)
-            shares += worth[:, None] * np.nan_to_num(gaps[rows, nearest])
+        step = max(1, EXPLAINED // self.anchors_.size)
+        for first in range(0, len(X), step):
+            rows = slice(first, first + step)
+            gaps = ((X[rows, None, None] - self.anchors_) * weight) ** 2  # (rows, t, m, d)
+            squares = np.nansum(gaps, axis=3)
+            nearest = squares.argmin(axis=2)[..., None]
+            far = np.take_along_axis(squares, nearest, axis=2)[..., 0]
+            gaps = np.take_along_axis(gaps, nearest[..., None], axis=2)[:, :, 0]
+            worth = np.take_along_axis(slopes[None], nearest, axis=2)[..., 0] * np.sqrt(far) / np.where(far > 0, far, 1)
+            shares[rows] = np.einsum("nt,ntd->nd", worth, np.nan_to_num(gaps))
         total = shares.sum(axis=1, keepdims=True)
         return np.where(total > 0, shares / np.where(total > 0, total, 1), 1 / X.shape[1])
 
@@ -268,7 +302,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         _, fields, arrays = snapshot.unpack(data, "SVEAD")
         try:
             model = cls(**fields["parameters"])
-            model._check_parameters()
+            model.check_parameters()
             model.offset_ = float(fields["offset"])
             names = fields["features"]
             if names is not None:
@@ -285,7 +319,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
                 raise SnapshotError(f"the snapshot does not fit together: array {name!r} has impossible values")
             setattr(model, name + "_", array)
         model.n_features_in_ = d
-        model._geometry = _place(model.anchors_, model.scales_, model.centre_, model.rate_)
+        model._geometry = placed(model.anchors_, model.scales_, model.centre_, model.rate_)
         return model
 
     def __getstate__(self) -> dict[str, Any]:
@@ -295,89 +329,4 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "anchors_" in state:
-            self._geometry = _place(self.anchors_, self.scales_, self.centre_, self.rate_)
-
-
-def score_table(cells: F64, keep: str = "both") -> F64:
-    """What a distance is worth in each cell: the paper's score, or one of its two factors alone.
-
-    Parameters
-    ----------
-    cells
-        Count, sum and maximum of distances, as in `SVEAD.cells_`.
-    keep
-        `"both"` factors, only the relative `"position"` d / d_max, or only the `"scale"` d_mean.
-    """
-    count, total, largest = np.moveaxis(cells, -1, 0)
-    mean = total / np.maximum(count, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        position = np.where(largest > 0, 1 / largest, 1.0)
-    if keep == "both":
-        slope, constant = np.where(largest > 0, position * mean, 1.0), np.zeros_like(mean)
-    elif keep == "position":
-        slope, constant = position, np.zeros_like(mean)
-    elif keep == "scale":
-        slope, constant = np.zeros_like(mean), mean
-    else:
-        raise ValueError(f"keep={keep!r}: it must be 'both', 'position' or 'scale'")
-    return np.stack([np.where(count > 1, slope, np.nan), constant], axis=-1)
-
-
-def merge_cells(into: F64, other: F64) -> None:
-    """Add the statistics of other points in the same cells: counts and sums add up, maxima are kept."""
-    into[..., : search.MAX] += other[..., : search.MAX]
-    np.maximum(into[..., search.MAX], other[..., search.MAX], out=into[..., search.MAX])
-
-
-def spreads(X: NDArray[np.floating], scaling: str) -> F64:
-    """The scale of each feature over all of X, a column at a time; 1 where it is constant, 0 where nothing is known."""
-    result = np.ones(X.shape[1])
-    for f in range(X.shape[1]):
-        column = X[:, f]
-        if np.isnan(column[:FRAME_ROWS]).all() and np.isnan(column).all():
-            result[f] = 0.0
-        elif scaling != "none":
-            result[f] = _spread(column[~np.isnan(column)] if np.isnan(column).any() else column, scaling) or 1.0
-    return result
-
-
-def _spread(column: NDArray[np.floating], scaling: str) -> float:
-    if scaling == "iqr":
-        low, high = np.percentile(column, [25, 75])
-        return float(high - low)
-    reach = float(np.ptp(column))
-    # The deviation of equal numbers may not be 0.
-    return float(np.std(column, dtype=np.float64)) if scaling == "std" and reach > 0 else reach
-
-
-def _frame(rows: NDArray[np.floating]) -> tuple[F64, F64]:
-    centre, rate = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    for f in range(rows.shape[1]):
-        column = rows[:, f][~np.isnan(rows[:, f])].astype(np.float64)
-        if len(column):
-            centre[f] = np.median(column)
-            scale = np.std(column) if np.ptp(column) > 0 else 1.0
-            rate[f] = 1 / scale if scale > 1e-150 else 1.0
-    return centre, rate
-
-
-def _place(anchors: F64, scales: F64, centre: F64, rate: F64) -> kernels.Geometry:
-    t, m, d = anchors.shape
-    dp, mp = search.padded(d, LANES), search.padded(m, 2 * LANES)
-    geometry = kernels.Geometry(
-        centre,
-        rate,
-        np.zeros((t, d, mp), np.float32),
-        np.zeros((t, mp), np.float32),
-        np.zeros((t, m, dp), np.float32),
-        np.zeros((t, dp), np.float32),
-        np.zeros((t, d), np.int64),
-        np.zeros((t, 5)),
-    )
-    geometry.metric[:, search.ANCHORS] = m
-    weight = np.repeat(np.where(scales > 0, 1 / np.where(scales > 0, scales, 1), 0.0)[None], t, axis=0)
-    g, halves = geometry, np.zeros(m)
-    derived = (g.metric, g.product, g.bias, g.placed, g.scale, g.feature, halves)
-    for k in range(t):
-        search.place(k, anchors, weight, centre, rate, rate, *derived)
-    return geometry
+            self._geometry = placed(self.anchors_, self.scales_, self.centre_, self.rate_)

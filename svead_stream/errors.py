@@ -9,8 +9,6 @@ Wrong values, in parameters or in events, are ValueErrors.
 
 from __future__ import annotations
 
-from typing import Any
-
 
 class SveadError(Exception):
     """Base of all exceptions that are the package's own."""
@@ -22,10 +20,3 @@ class SnapshotError(SveadError):
 
 class MissingExtra(SveadError):
     """An optional library is not installed; the message names the command that installs it."""
-
-
-def whole(name: str, value: Any, low: int, high: int, low_shown: str = "") -> None:
-    """Refuse a parameter that is not a whole number from low to high."""
-    if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
-        least = f"{low_shown} = {low}" if low_shown else str(low)
-        raise ValueError(f"{name}={value!r}: it must be a whole number from {least} to {high}")

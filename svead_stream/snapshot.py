@@ -18,13 +18,15 @@ import math
 import os
 import struct
 from collections.abc import Hashable, Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svead_stream.errors import SnapshotError
+from svead_stream.protocols import Saveable
 
 MAGIC = b"SVEADSNP"
 VERSION = 1
@@ -33,6 +35,7 @@ _CHECKSUM = 16
 _DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u8", "|u1"}
 
 Arrays = dict[str, NDArray[Any]]
+S = TypeVar("S", bound=Saveable)
 
 
 def pack(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -117,16 +120,50 @@ def name_from_json(name: Any) -> Hashable:
     return tuple(name_from_json(part) for part in name) if isinstance(name, list) else name
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> None:
+_MODULES = {  # of the kinds that come with the package, so that they are found before they are imported
+    "StreamingSVEAD": "svead_stream.streaming",
+    "ConformalFilter": "svead_stream.judging",
+    "SVEAD": "svead_stream.batch",
+}
+_registered: dict[str, type[Saveable]] = {}
+
+
+def register(kind: type[S]) -> type[S]:
+    """Class decorator: snapshots whose kind is the name of this class are restored by its `from_bytes`.
+
+    Parameters
+    ----------
+    kind
+        A class with `to_bytes`, which calls `pack` with the name of the class, and `from_bytes`.
+    """
+    if not issubclass(kind, Saveable):
+        raise TypeError(f"{kind.__name__} cannot be registered: it needs to_bytes and from_bytes")
+    if _registered.get(kind.__name__, kind).__module__ != kind.__module__:
+        raise ValueError(f"there is a kind {kind.__name__!r} already: choose another name for the class")
+    _registered[kind.__name__] = kind
+    return kind
+
+
+def check_saveable(model: Any) -> None:
+    """Refuse with a TypeError what could be written but not read again, or not be written at all."""
+    if _registered.get(type(model).__name__) is not type(model):
+        raise TypeError(
+            f"a {type(model).__name__} cannot be saved and restored: use StreamingSVEAD, or a class with to_bytes and "
+            "from_bytes that is decorated with svead_stream.register; or pickle it"
+        )
+
+
+def save(model: Saveable, path: str | os.PathLike[str]) -> None:
     """Write a model to a file: all of it, or nothing.
 
     Parameters
     ----------
     model
-        Anything of this package with `to_bytes`.
+        A model of this package, or of a class that is registered.
     path
         Where to; an existing file is replaced in one step.
     """
+    check_saveable(model)
     target = Path(path)
     data = model.to_bytes()
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
@@ -148,9 +185,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def from_bytes(data: bytes) -> Any:
     """The model in a snapshot, whichever kind it is."""
-    import svead_stream
-
     kind, _, _ = unpack(data)
-    if kind not in ("StreamingSVEAD", "SVEAD", "ConformalFilter"):
-        raise SnapshotError(f"the snapshot holds a {kind!r}, which this version does not know: upgrade svead-stream")
-    return getattr(svead_stream, kind).from_bytes(data)
+    if kind in _MODULES:
+        import_module(_MODULES[kind])
+    if kind not in _registered:
+        raise SnapshotError(
+            f"the snapshot holds a {kind!r}, which is not known here: upgrade svead-stream, or import its class"
+        )
+    return _registered[kind].from_bytes(data)

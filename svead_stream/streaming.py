@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,28 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from svead_stream import snapshot
-from svead_stream.errors import SnapshotError, whole
-from svead_stream.features import Features, number, table
-from svead_stream.kernels import lasting, search, stream
-from svead_stream.kernels import model as layout
+from svead_stream import parameters, snapshot
+from svead_stream.errors import SnapshotError
+from svead_stream.features import Features, table
+from svead_stream.kernels import lasting, layout, mini_batch, online
 from svead_stream.memory import Memory, Size
+from svead_stream.parameters import values_of
+from svead_stream.record import Reasons, Verdicts
 
 if TYPE_CHECKING:
     from svead_stream.batch import SVEAD
 
-SCALINGS = {
-    "none": layout.NONE,
-    "std": layout.STD,
-    "iqr": layout.IQR,
-    "range": layout.RANGE,
-    "log": layout.LOG,
-    "mixed": layout.MIXED,
-}
-
+_DEFAULT = {parameter.name: parameter.default for parameter in parameters.DETECTOR}
+_SCALINGS = {name: getattr(layout, name.upper()) for name in parameters.SCALING.choices}
 _NAMES = ("short", "long")  # of the memories, in snapshots
+_NO_WINDOW = layout.Window(np.zeros(0), np.zeros(0), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+_TOGETHER = 1024  # rows whose alerts are explained together
 
 
+@snapshot.register
 class StreamingSVEAD(base.AnomalyDetector):
     """Anomaly detection in a stream with stochastic Voronoi ensembles.
 
@@ -44,6 +42,8 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     Larger scores are more anomalous. With `scaling="mixed"` they lie between 0 and 1 whatever the data, those of usual
     events mostly between 0.2 and 0.6; with a single scaling they are distances, 0 or more.
+
+    A model may be used by several threads: their calls wait for each other.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     def __init__(
         self,
-        n_partitions: int = 24,
-        n_anchors: int = 16,
-        normal_after: int = 256,
-        memory: float | None = 20_000,
-        scaling: str = "mixed",
-        max_features: int = 4096,
-        seed: int | None = None,
+        n_partitions: int = _DEFAULT["n_partitions"],
+        n_anchors: int = _DEFAULT["n_anchors"],
+        normal_after: int = _DEFAULT["normal_after"],
+        memory: float | None = _DEFAULT["memory"],
+        scaling: str = _DEFAULT["scaling"],
+        max_features: int = _DEFAULT["max_features"],
+        seed: int | None = _DEFAULT["seed"],
     ) -> None:
         self._set_parameters(n_partitions, n_anchors, normal_after, memory, scaling, max_features, seed)
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
@@ -107,20 +107,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         max_features: int,
         seed: int | None,
     ) -> None:
-        whole("n_partitions", n_partitions, 2, 100_000)
-        whole("n_anchors", n_anchors, 1, 65_536)
-        whole("normal_after", normal_after, 1, 2**48)
-        whole("max_features", max_features, 1, 2**24)
-        if seed is not None:
-            whole("seed", seed, 0, 2**128)
-        if scaling not in SCALINGS:
-            raise ValueError(f"scaling={scaling!r}: it must be one of {', '.join(map(repr, SCALINGS))}")
-        if memory is not None and not (
-            isinstance(memory, (int, float, np.number)) and normal_after <= memory < math.inf
-        ):
-            raise ValueError(
-                f"memory={memory!r}: it must be None or a number of events, at least normal_after ({normal_after})"
-            )
+        """What every new object begins with, whichever way it is made."""
+        self._lock = threading.Lock()
         self.n_partitions = n_partitions
         self.n_anchors = n_anchors
         self.normal_after = normal_after
@@ -128,6 +116,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         self.scaling = scaling
         self.max_features = max_features
         self.seed = seed
+        parameters.check_detector(**values_of(self))
 
     def _drawn(self) -> tuple[tuple[layout.Plan, Size], tuple[layout.Plan, Size]]:
         """What the two memories are: a short one, which is soon renewed, and a long one, which is finer."""
@@ -135,7 +124,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         def drawn(size: Size, refresh: int, half_life: float | None) -> tuple[layout.Plan, Size]:
             fade = 0.0 if half_life is None else min(1.0, size.window * (1 - 2 ** (-1 / half_life)))
             share = min(1.0, size.window / refresh)  # events between two refreshes weigh no more than the sample
-            return layout.Plan(refresh, SCALINGS[self.scaling], fade, share, self.normal_after), size
+            return layout.Plan(refresh, _SCALINGS[self.scaling], fade, share, self.normal_after), size
 
         t, m = self.n_partitions, self.n_anchors
         t_long = max(t // 3, 1)
@@ -152,12 +141,15 @@ class StreamingSVEAD(base.AnomalyDetector):
         self._features = features
         self._memories = (short, long)
         self._levels, self._last = levels, last
-        self._scored: bytes | None = None  # the row scored last, whose strangeness to both memories is:
+        self._scored: bytes | None = None  # the row scored last, its score, and its strangeness to both memories
+        self._score = 0.0
         self._strangeness = np.zeros(2)
+        told = (levels, last, self._strangeness)
         relative = self.scaling == "mixed"
-        counters = short.state.counters
-        self._to_score = (short.to_score, long.to_score, counters, relative, levels, last, self._strangeness)
-        self._to_learn = (short.to_learn, long.to_learn, counters, levels, last, self._strangeness)
+        self._to_score = (relative, short.state.counters, *told, *short.to_score, *long.to_score)
+        self._to_learn = (*told, *short.to_learn, *long.to_learn)
+        room = np.zeros((2, layout.BLOCK))
+        self._to_run = (short.state, short.plan, long.state, long.plan, levels, last, room)
 
     @property
     def n_seen_(self) -> int:
@@ -182,34 +174,35 @@ class StreamingSVEAD(base.AnomalyDetector):
         x
             Feature names and numbers. None, NaN and infinities are missing values.
         """
-        self._features.fill(x)
-        return self._score_row()
+        with self._lock:
+            return self._score_packed(self._features.pack(x))
 
-    def _score_row(self) -> float:
-        score: float = stream.score_event(self._features.row, *self._to_score)
-        self._scored = self._features.key()
-        return score
+    def _score_packed(self, packed: bytes) -> float:
+        """The score of a packed event; for the one that was scored last the search is not repeated."""
+        if packed != self._scored:
+            self._features.set_row(packed)
+            self._score = online.score_event(self._features.row, *self._to_score)
+            self._scored = packed
+        return self._score
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
-        """Learn an event. Directly after `score_one` of the same event the search is not repeated.
+        """Learn an event. After `score_one` of the same event the search is not repeated.
 
         Parameters
         ----------
         x
             Feature names and numbers, as for `score_one`.
         """
-        new = self._features.fill(x)
-        if new:
-            if all(math.isnan(number(name, value)) for name, value in x.items()):
-                return
-            self._widen(new)
-            self._features.fill(x)
-        if self._scored != self._features.key():
-            self._score_row()
-        self._scored = None
-        if stream.learn_event(self._features.row, *self._to_learn):
-            for memory in self._memories:
-                memory.refresh()
+        with self._lock:
+            packed = self._features.pack(x)
+            if self._features.unknown:
+                self._widen(self._features.unknown)
+                packed = self._features.pack(x)
+            self._score_packed(packed)
+            self._scored = None
+            if online.learn_event(self._features.row, *self._to_learn):
+                for memory in self._memories:
+                    memory.refresh()
 
     def _widen(self, new: Iterable[Hashable]) -> None:
         features = self._features.with_new(new, self.max_features)
@@ -227,7 +220,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         feature_names
             Names of the columns of an array; 0, 1, 2 ... without.
         """
-        return self._run(X, feature_names, learn=False)
+        return self._run(X, feature_names, learn=False).scores
 
     def learn_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> None:
         """Learn the rows of X in order, as `learn_one` would; takes what `score_many` takes."""
@@ -235,29 +228,64 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     def score_learn_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
         """Score each row of X, then learn it: the numbers of the loop, much faster; takes what `score_many` takes."""
-        return self._run(X, feature_names, learn=True)
+        return self._run(X, feature_names, learn=True).scores
 
-    def _run(self, X: Any, feature_names: Sequence[Hashable] | None, learn: bool) -> NDArray[np.float64]:
+    def judge_many(
+        self,
+        X: Any,
+        feature_names: Sequence[Hashable] | None,
+        window: layout.Window,
+        alert_rate: float,
+        learn: bool,
+        explain: bool,
+    ) -> Verdicts:
+        """Score each row of X, rank it in a window of scores and explain alerts: `ConformalFilter.judge_many` calls it.
+
+        Parameters
+        ----------
+        X, feature_names
+            As for `score_many`.
+        window
+            The recent scores.
+        alert_rate
+            The p-value up to which a row is an alert.
+        learn
+            Whether each row is then learned and its score entered into the window.
+        explain
+            Whether alerts are explained.
+        """
+        return self._run(X, feature_names, learn, window, alert_rate, explain)
+
+    def _run(
+        self,
+        X: Any,
+        feature_names: Sequence[Hashable] | None,
+        learn: bool,
+        window: layout.Window = _NO_WINDOW,
+        alert_rate: float = 0.0,
+        explain: bool = False,
+    ) -> Verdicts:
         names, given = table(X, feature_names)
-        if learn:
-            new = [name for name in names if name not in self._features.index]
-            if new and (np.abs(given) <= search.LARGEST).any():
-                self._widen(new)
-        known = self._features.index
-        matrix = given
-        if names != self._features.names:
-            matrix = np.full((len(given), len(known)), np.nan)
-            for i, name in enumerate(names):
-                if name in known:
-                    matrix[:, known[name]] = given[:, i]
-        self._scored = None
-        seen = self.n_seen_
-        short, long = (memory.run(matrix, learn) for memory in self._memories)
-        scores = np.minimum(short, long)
-        lasting.to_scores(matrix, scores, seen, self.scaling == "mixed", learn, self._levels, self._last)
-        return scores
+        n, n_judged = len(given), len(given) if len(window.recent) else 0
+        scores, p_values, thresholds = np.empty(n), np.empty(n_judged), np.empty(n_judged)
+        reasons: dict[int, Reasons] = {}
+        with self._lock:
+            if learn:
+                self._scored = None
+            most = _TOGETHER if explain else max(n, 1)
+            for start, end, new in self._features.runs(names, given, learn, most, self.max_features):
+                if new:
+                    self._widen(new)
+                matrix, part = self._features.in_order(names, given[start:end]), slice(start, end)
+                shares = np.zeros(matrix.shape if explain else (0, 0))
+                out = (scores[part], window, alert_rate, p_values[part], thresholds[part], shares)
+                alerts = mini_batch.run(matrix, *self._to_run, learn, *out)
+                if explain and alerts:
+                    for k, i in enumerate(np.flatnonzero(p_values[part] <= alert_rate).tolist()):
+                        reasons[start + i] = self._features.named(matrix[i], shares[k])
+        return Verdicts(scores, p_values, p_values <= alert_rate, thresholds, reasons)
 
-    def explain_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
+    def explain_one(self, x: Mapping[Hashable, Any]) -> Reasons:
         """How much each feature of an event contributes to the distances that make its score.
 
         Parameters
@@ -268,19 +296,16 @@ class StreamingSVEAD(base.AnomalyDetector):
         Returns
         -------
         dict
-            Shares of the features present, largest first, with sum 1; equal shares where the score is 0.
+            Shares of the features that contributed, largest first, with sum 1; where none did, equal shares of all
+            that are present.
         """
-        self._features.fill(x)
-        self._score_row()
-        present = np.abs(self._features.row) <= search.LARGEST
-        names = [name for name, here in zip(self._features.names, present, strict=True) if here]
-        if not names:
-            return {}
-        shares = self._memories[int(np.argmin(self._strangeness))].shares(len(present))
-        total = shares.sum()
-        shares = shares[present] / total if total > 0 else np.full(len(names), 1 / len(names))
-        order = np.argsort(-shares, kind="stable")
-        return {names[i]: float(shares[i]) for i in order}
+        with self._lock:
+            self._score_packed(self._features.pack(x))
+            row, (by_short, by_long) = self._features.row, self._strangeness.tolist()
+            if math.isnan(by_short):  # nothing to explain
+                return {}
+            short, long = self._memories
+            return self._features.named(row, (short if by_short <= by_long else long).shares(len(row)))
 
     def merge(self, other: StreamingSVEAD, base: StreamingSVEAD | None = None) -> None:
         """Add to the cells what another model learned over the same anchors: counts and sums add up, maxima are kept.
@@ -290,7 +315,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         Parameters
         ----------
         other
-            A model with the same partitions, for example a copy that learned other events since.
+            A model with the same partitions, for example a copy that learned other events since. No thread may be
+            teaching it meanwhile.
         base
             The model of which both are copies, as it was then, so that what they share is not counted twice.
         """
@@ -302,22 +328,24 @@ class StreamingSVEAD(base.AnomalyDetector):
                     "models merge exactly only over the same anchors: copy one model, and merge before a refresh"
                 )
         bases = (None, None) if base is None else base._memories
-        for mine, theirs, since in zip(self._memories, other._memories, bases, strict=True):
-            mine.merge(theirs, since)
-        self._scored = None
+        with self._lock:
+            for mine, theirs, since in zip(self._memories, other._memories, bases, strict=True):
+                mine.merge(theirs, since)
+            self._scored = None
 
     def to_bytes(self) -> bytes:
         """The whole model as bytes: parameters, features, arrays, generator."""
-        fields = {
-            "parameters": self._get_params(),
-            "features": [snapshot.name_to_json(n) for n in self._features.names],
-        }
-        return snapshot.pack("StreamingSVEAD", fields, self._saved())
+        names, arrays = self._saved()
+        fields = {"parameters": values_of(self), "features": [snapshot.name_to_json(name) for name in names]}
+        return snapshot.pack("StreamingSVEAD", fields, arrays)
 
-    def _saved(self) -> snapshot.Arrays:
-        named = zip(_NAMES, self._memories, strict=True)
-        arrays = {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
-        return {"levels": self._levels, "last": self._last, **arrays}
+    def _saved(self) -> tuple[list[Hashable], snapshot.Arrays]:
+        """Names of the features and copies of all arrays, of one moment."""
+        with self._lock:
+            named = zip(_NAMES, self._memories, strict=True)
+            arrays = {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
+            arrays |= {"levels": self._levels, "last": self._last}
+            return self.feature_names_, {name: array.copy() for name, array in arrays.items()}
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingSVEAD:
@@ -386,14 +414,15 @@ class StreamingSVEAD(base.AnomalyDetector):
         columns = [streaming._features.index[name] for name in names]
         first = 0
         for memory in streaming._memories:
-            own = slice(first, first + len(memory.state.metric))
+            own = slice(first, first + len(memory.state.anchors))
             memory.take_batch(model.anchors_[own], model.scales_, model.cells_[own], rows, columns)
             first = own.stop
         return streaming
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"parameters": self._get_params(), "features": self._features.names, "arrays": self._saved()}
+        names, arrays = self._saved()
+        return {"parameters": values_of(self), "features": names, "arrays": arrays}
 
     def __setstate__(self, pickled: dict[str, Any]) -> None:
         self._set_parameters(**pickled["parameters"])
-        self._restore(pickled["features"], {name: array.copy() for name, array in pickled["arrays"].items()})
+        self._restore(pickled["features"], pickled["arrays"])

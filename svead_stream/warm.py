@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy as np
 
 
@@ -17,13 +15,13 @@ def warm_up() -> None:
     >>> import svead_stream
     >>> svead_stream.warm_up()
     """
-    from svead_stream.alerts import ConformalFilter
+    from svead_stream.judging import ConformalFilter
     from svead_stream.streaming import StreamingSVEAD
 
     model = StreamingSVEAD(n_partitions=2, n_anchors=1, normal_after=8, seed=0)
-    ConformalFilter(model).score_learn_many(np.arange(16.0)[:, None])
+    judge = ConformalFilter(model)
+    judge.judge_many(np.arange(16.0)[:, None])
     for value in range(64):
-        event: dict[Hashable, float] = {0: float(value)}
-        model.score_one(event)
-        model.learn_one(event)
+        judge.judge_one({0: float(value)})
+    judge.judge_one({0: 1.0}, learn=False)
     model.explain_one({0: 1.0})

@@ -210,7 +210,8 @@ class NaiveMemory:
     def learn(self, event):
         if np.isnan(self.row(event, event)).all():
             return
-        new = sorted(set(event) - set(self.names))
+        numbers = {name for name, v in zip(event, self.row(event, event), strict=True) if not np.isnan(v)}
+        new = sorted(numbers - set(self.names))
         self.names += new
         self.rows = [np.append(r, [np.nan] * len(new)) for r in self.rows]
         for p in self.partitions:

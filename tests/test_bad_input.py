@@ -158,7 +158,7 @@ def test_scales_from_1e_12_to_1e12_do_not_change_the_ranking():
         assert spearmanr(plain, scaled).statistic > 0.999999
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.dictionaries(

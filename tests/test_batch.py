@@ -9,7 +9,8 @@ from naive import fourth_root, naive_batch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from svead_stream import SVEAD, StreamingSVEAD, batch
-from svead_stream.batch import merge_cells, score_table, spreads
+from svead_stream.geometry import merge_cells, score_table, spreads
+from svead_stream.kernels import layout
 
 
 @parametrize_with_checks([SVEAD(n_partitions=10), SVEAD(n_partitions=5, scaling="iqr", contamination=0.1)])
@@ -18,6 +19,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
+@pytest.mark.without_jit
 @pytest.mark.parametrize(("n", "d", "m"), [(300, 2, 4), (500, 13, 16), (200, 40, 64), (90, 1, 3), (5, 3, 16)])
 def test_scores_equal_algorithm_1_for_the_same_anchors(n, d, m):
     X = np.random.default_rng(n).normal(size=(n, d))
@@ -64,6 +66,7 @@ def test_large_offsets_and_scales_agree_with_float64():
     np.testing.assert_allclose(model.anomaly_scores_, naive_batch(X, model.anchors_), rtol=1e-5)
 
 
+@pytest.mark.without_jit
 def test_missing_values_leave_the_rest_of_a_row():
     X = np.random.default_rng(0).normal(size=(300, 4))
     X[::7, 2] = np.nan
@@ -102,6 +105,38 @@ def test_cells_of_parts_merge_to_the_cells_of_the_whole():
     np.testing.assert_array_equal(merged[..., [0, 2]], model.cells_[..., [0, 2]])
 
 
+def test_merged_cells_have_all_points_and_the_largest_distance_of_either_side():
+    cells = np.array([[[2.0, 5.0, 4.0], [1.0, 3.0, 3.0], [0.0, 0.0, 0.0]]])
+    merge_cells(cells, np.array([[[3.0, 4.0, 2.0], [1.0, 7.0, 7.0], [1.0, 6.0, 6.0]]]))
+    np.testing.assert_array_equal(cells, [[[5.0, 9.0, 4.0], [2.0, 10.0, 7.0], [1.0, 6.0, 6.0]]])
+
+
+def test_a_cell_of_one_point_does_not_score_and_one_of_two_does():
+    anchors = np.array([[[0.0], [100.0]], [[0.0], [50.0]]])
+    model = SVEAD(n_partitions=2, n_anchors=2)
+    model.set_partitions(anchors, np.ones(1), np.arange(100.0)[:, None])
+    X = np.array([[0.0], [2.0], [90.0]])
+    model.set_cells(model.cells_of(X), X)
+    np.testing.assert_array_equal(model.cells_[..., 0], [[2, 1], [2, 1]])
+    np.testing.assert_array_equal(np.isnan(score_table(model.cells_)[..., 0]), [[False, True], [False, True]])
+    # 48 is near an anchor with one point in the second partition: the first alone scores it, d / d_max * d_mean
+    np.testing.assert_allclose(model.anomaly_scores([[1.0], [48.0], [95.0]]), [0.5, 24.0, 0.0], rtol=1e-5)
+
+
+def test_a_model_fitted_by_parts_is_that_of_fit():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(900, 3)), columns=list("abc"))
+    whole = SVEAD(n_partitions=5, random_state=0, contamination=0.1).fit(X)
+    parts = SVEAD(n_partitions=5, random_state=0, contamination=0.1)
+    parts.set_partitions(whole.anchors_, whole.scales_, X.to_numpy(), list(X.columns))
+    assert not parts.cells_.any()
+    cells = parts.cells_of(X.to_numpy()[:400])
+    merge_cells(cells, SVEAD.from_bytes(parts.to_bytes()).cells_of(X.to_numpy()[400:]))
+    parts.set_cells(cells, X.to_numpy())
+    assert parts.offset_ == pytest.approx(whole.offset_, rel=1e-6)
+    np.testing.assert_allclose(parts.score_samples(X), whole.score_samples(X), rtol=1e-6)
+    assert list(parts.feature_names_in_) == ["a", "b", "c"]
+
+
 def test_outliers_are_as_many_as_asked_for():
     X = np.random.default_rng(0).normal(size=(1000, 3))
     assert (SVEAD(contamination=0.05, random_state=0).fit_predict(X) == -1).sum() == 50
@@ -118,6 +153,33 @@ def test_explanations_name_the_feature_to_blame():
     np.testing.assert_allclose(shares.sum(1), 1)
     assert shares[0].argmax() == 2
     assert shares[1, 2] == 0
+
+
+@pytest.mark.parametrize("at_once", [1, 10_000, 2**20])
+def test_explanations_equal_those_of_one_row_and_one_partition_after_the_other(at_once, monkeypatch):
+    monkeypatch.setattr(batch, "EXPLAINED", at_once)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4)) * [1, 10, 0.1, 0]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[3] = np.nan
+    model = SVEAD(n_partitions=7, n_anchors=12, scaling="range", random_state=1).fit(X)
+    np.testing.assert_allclose(model.explain(X), naive_explanations(X, model), rtol=1e-12, atol=1e-15)
+
+
+def naive_explanations(X, model):
+    """The squared gaps of each feature, weighted so that those of a partition sum to what it adds to the score."""
+    rows = []
+    for x in X:
+        shares = np.zeros(len(x))
+        for anchors, cells in zip(model.anchors_, model.cells_, strict=True):
+            squares = np.nan_to_num(((x - anchors) / model.scales_) ** 2)
+            j = squares.sum(axis=1).argmin()
+            count, total, largest = cells[j]
+            far = squares[j].sum()
+            if count > 1 and far > 0:
+                shares += squares[j] / far * np.sqrt(far) * (total / count / largest if largest > 0 else 1.0)
+        rows.append(shares / shares.sum() if shares.any() else np.full(len(x), 1 / len(x)))
+    return np.array(rows)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +220,7 @@ def test_progress_is_shown_when_asked_for(capsys):
 class TestWarmStart:
     X = np.random.default_rng(0).normal(size=(2000, 4))
 
+    @pytest.mark.without_jit
     def test_a_streaming_model_starts_with_the_cells_of_the_batch_model(self):
         model = SVEAD(n_partitions=9, random_state=0, scaling="std").fit(self.X)
         warm = StreamingSVEAD.from_batch(model, self.X[:256], seed=1)
@@ -171,6 +234,16 @@ class TestWarmStart:
         assert warm.n_seen_ == 2000
         scores = warm.score_learn_many(self.X)
         assert np.isfinite(scores).all()
+
+    def test_rows_of_the_sample_are_as_suspicious_as_they_are_strange(self):
+        """So that outliers among them become no anchors."""
+        X = self.X.copy()
+        X[:20] += 30
+        model = SVEAD(n_partitions=9, random_state=0).fit(X)
+        warm = StreamingSVEAD.from_batch(model, X[:150], seed=1)
+        for memory in warm._memories:
+            suspicion = memory.state.sample.suspicion[: memory.state.counters[layout.STORED]]
+            assert suspicion[:20].min() > suspicion[20:].max() > 0
 
     def test_names_of_features_are_kept(self):
         frame = pd.DataFrame(self.X, columns=["d", "b", "a", "c"])

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -17,8 +19,11 @@ PUBLIC = {
     "SnapshotError",
     "StreamingSVEAD",
     "SveadError",
+    "Verdict",
+    "Verdicts",
     "from_bytes",
     "load",
+    "register",
     "save",
     "warm_up",
 }
@@ -46,16 +51,58 @@ def test_importing_the_package_loads_nothing_heavy():
     assert not {"numpy", "numba", "river", "sklearn"} & set(json.loads(loaded))
 
 
+WITHOUT_EXTRAS = "import sys; sys.modules.update(sklearn=None, pyarrow=None, pandas=None, polars=None);"
+
+
+def test_streams_need_neither_scikit_learn_nor_pyarrow(tmp_path):
+    code = (
+        "import json, numpy as np, svead_stream as s;"
+        "model = s.ConformalFilter(s.StreamingSVEAD(n_partitions=2, n_anchors=2, seed=1));"
+        "model.judge_many(np.arange(40.0).reshape(20, 2), ['a', 'b']);"
+        "event = {'a': 900.0, 'b': None};"
+        "model.learn_one(event);"
+        f"s.save(model, {str(tmp_path / 'model')!r});"
+        f"again = s.load({str(tmp_path / 'model')!r});"
+        "print(json.dumps([again.n_seen_, again.score_one(event) == model.score_one(event)]));"
+        "print(json.dumps(again.detector.explain_one(event)))"
+    )
+    out = python(WITHOUT_EXTRAS + code).splitlines()
+    assert json.loads(out[0]) == [21, True]
+    assert json.loads(out[1]) == {"a": 1.0}
+    python(WITHOUT_EXTRAS + f"from svead_stream.cli import main; main(['inspect', {str(tmp_path / 'model')!r}])")
+
+
+def test_a_batch_detector_without_scikit_learn_is_an_error_that_names_the_extra(tmp_path):
+    svead_stream.save(svead_stream.SVEAD(n_partitions=2).fit(np.arange(10.0)[:, None]), tmp_path / "model")
+    for way in ("svead_stream.SVEAD", f"svead_stream.load({str(tmp_path / 'model')!r})"):
+        out = python(
+            WITHOUT_EXTRAS + f"import svead_stream\ntry: {way}\nexcept svead_stream.MissingExtra as error: print(error)"
+        )
+        assert out == "SVEAD needs scikit-learn, which is not installed: pip install 'svead-stream[batch]'\n"
+
+
+@pytest.mark.parametrize("command", [["score", "-"], ["watch", "FILE"], ["demo"]])
+def test_commands_on_files_without_pyarrow_end_with_one_line_that_names_the_extra(command, tmp_path):
+    (tmp_path / "FILE").write_text("a\n1\n")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS + f"from svead_stream.cli import main; main({command})"],
+        capture_output=True, text=True, cwd=tmp_path, input="a\n1\n",
+    )  # fmt: skip
+    assert done.returncode == 1
+    expected = f"'{command[0]}' needs pyarrow, which is not installed: pip install 'svead-stream[files]'"
+    assert done.stderr == f"svead-stream: {expected}\n"
+
+
 def test_warm_up_compiles_what_a_stream_needs():
     counted = python(
         "import svead_stream as s, json;"
-        "from svead_stream.kernels import lasting as l, ranks as a, refresh as r, stream as k;"
+        "from svead_stream.kernels import mini_batch as b, online as k, ranks as a, refresh as r;"
         "s.warm_up();"
-        "kernels = [k.score_event, k.learn_event, r.refresh, k.stream, l.to_scores, a.rank];"
+        "kernels = [k.score_event, k.learn_event, b.run, k.attribute, r.refresh, a.p_value, a.judge_event];"
         "before = [len(f.signatures) for f in kernels];"
-        "m = s.StreamingSVEAD();"
-        "[(m.score_one({'a': i}), m.learn_one({'a': i})) for i in range(600)];"
-        "m.score_learn_many([[1.0]]);"
+        "m = s.ConformalFilter(s.StreamingSVEAD());"
+        "[m.judge_one({'a': i}) for i in range(600)];"
+        "m.judge_many([[1.0]]);"
         "print(json.dumps([before, [len(f.signatures) for f in kernels]]))"
     )
     before, after = json.loads(counted)
@@ -73,6 +120,25 @@ def test_without_a_place_for_a_cache_kernels_work_uncached(tmp_path):
         "print(f(1), type(f._cache).__name__)"
     )
     assert out.split() == ["2", "NullCache"]
+
+
+def test_a_numba_with_another_cache_is_refused_loudly():
+    """Kernels of different releases would be mixed up without a word."""
+    out = python(
+        "import numba.core.caching as c\n"
+        "init = c.Cache.__init__\n"
+        "def changed(self, function): init(self, function); del self._cache_path\n"
+        "c.Cache.__init__ = changed\n"
+        "try: import svead_stream.kernels.search\n"
+        "except ImportError as error: print(error)"
+    )
+    assert "keeps its cache in another way" in out
+
+
+def test_tests_run_with_the_newest_numba_that_is_allowed():
+    [requirement] = [one for one in metadata.requires("svead-stream") if one.startswith("numba")]
+    bound = re.search(r"<0\.(\d+)", requirement)
+    assert int(metadata.version("numba").split(".")[1]) == int(bound[1]) - 1, f"{requirement}: try the newest"
 
 
 def test_a_loop_and_a_mini_batch_in_two_threads_do_not_disturb_each_other():

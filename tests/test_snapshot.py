@@ -21,7 +21,7 @@ def stream(n=300, seed=0):
     return X
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(at=st.integers(0, 299), seeded=st.booleans())
 def test_a_model_saved_and_loaded_at_any_point_goes_on_identically(at, seeded):
     X = stream()
@@ -64,7 +64,7 @@ def snapshots():
     return [streaming.to_bytes(), SVEAD(n_partitions=4, n_anchors=3, random_state=1).fit(stream()).to_bytes()]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_any_flipped_bit_and_any_cut_is_a_snapshot_error(snapshots, data):
     raw = bytearray(data.draw(st.sampled_from(snapshots)))
@@ -77,7 +77,7 @@ def test_any_flipped_bit_and_any_cut_is_a_snapshot_error(snapshots, data):
         svead_stream.from_bytes(bytes(raw))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200))
 def test_bytes_of_any_other_kind_are_a_snapshot_error(raw):
     with pytest.raises(SnapshotError):
@@ -136,8 +136,10 @@ def test_forged_fields_and_arrays_are_a_snapshot_error(snapshots):
     _, fields, arrays = snapshot.unpack(snapshots[0])
     wrong_counters = arrays["long.counters"].copy()
     wrong_counters[1] = 10**6
-    wrong_metric = arrays["short.metric"].copy()
-    wrong_metric[0, 3] = 10**6
+    wrong_shape = arrays["short.partitions.shape"].copy()
+    wrong_shape[0, 1] = 10**6
+    wrong_suspicion = arrays["short.sample.suspicion"].copy()
+    wrong_suspicion[3] = np.nan
     for tampered in (
         {"parameters": {**fields["parameters"], "n_anchors": 10**4}},
         {"parameters": {**fields["parameters"], "normal_after": "x"}},
@@ -147,9 +149,10 @@ def test_forged_fields_and_arrays_are_a_snapshot_error(snapshots):
         {"features": [0, {}, 1]},
         {"features": None},
         {"arrays": {"long.counters": wrong_counters}},
-        {"arrays": {"short.metric": wrong_metric}},
+        {"arrays": {"short.partitions.shape": wrong_shape}},
+        {"arrays": {"short.sample.suspicion": wrong_suspicion}},
         {"arrays": {"long.cells": arrays["long.cells"] * np.nan}},
-        {"arrays": {"short.rows": arrays["short.rows"][:, :2]}},
+        {"arrays": {"short.sample.rows": arrays["short.sample.rows"][:, :2]}},
         {"arrays": {"short.anchors": arrays["short.anchors"].astype(np.float32)}},
     ):
         with pytest.raises(SnapshotError):

@@ -1,15 +1,25 @@
 """Kafka for svead-stream: events in, scored events out, exactly once."""
 
-from importlib.util import find_spec as _find_spec
+from __future__ import annotations
 
-from svead_stream.errors import MissingExtra as _MissingExtra
+from typing import TYPE_CHECKING
 
-for _name in ("kafka", "orjson", "prometheus_client"):
-    if _find_spec(_name) is None:
-        raise _MissingExtra(f"{_name} is not installed; the Kafka connector needs: pip install 'svead-stream[kafka]'")
+from svead_stream.lazy import exports
 
-from svead_kafka.errors import ConfigurationError, GaveUp, StateError, WorkerError  # noqa: E402
-from svead_kafka.options import Options  # noqa: E402
-from svead_kafka.worker import Worker  # noqa: E402
+if TYPE_CHECKING:
+    from svead_kafka.errors import ConfigurationError, GaveUp, StateError, WorkerError
+    from svead_kafka.options import Options
+    from svead_kafka.worker import Worker
+
+_MODULES = {
+    "ConfigurationError": "errors",
+    "GaveUp": "errors",
+    "Options": "options",
+    "StateError": "errors",
+    "Worker": "worker",
+    "WorkerError": "errors",
+}
 
 __all__ = ["ConfigurationError", "GaveUp", "Options", "StateError", "Worker", "WorkerError"]
+
+__getattr__, __dir__ = exports(__name__, _MODULES, "kafka", ("kafka", "orjson", "prometheus_client"))

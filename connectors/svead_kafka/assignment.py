@@ -15,8 +15,8 @@ from svead_kafka.client import Clients
 from svead_kafka.errors import StateError
 from svead_kafka.events import Decoder
 from svead_kafka.models import Maker
-from svead_kafka.partition import Partition, born
-from svead_kafka.state import Found, StateReader
+from svead_kafka.partition import Partition, new_checkpoint
+from svead_kafka.state_topic import Found, StateReader
 from svead_kafka.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ _LONGEST_REBALANCE = 60.0  # seconds
 _KEEPALIVE = 1.0  # seconds of replay between two signs of life to the group
 
 
-class Moved(Exception):
+class AssignmentChanged(Exception):
     """The assignment changed while it was being restored."""
 
 
-class _Moves(ConsumerRebalanceListener):  # type: ignore[misc]
+class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]
     """Counts rebalances. It runs on the client's own thread, where nothing may block."""
 
     def __init__(self) -> None:
@@ -62,13 +62,14 @@ class Assignment:
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.membership: Any = None
+        self._clients = clients
         self._options = clients.options
         self._maker = maker
         self._decoder = decoder
         self._watchdog = watchdog
         self._counts = counts
-        self._moves = _Moves()
-        self._restored = -1  # the count of moves for which `partitions` is right
+        self._rebalances = _Rebalances()
+        self._restored = -1  # the count of rebalances for which `partitions` is right
         self._reported: set[TopicPartition] = set()
         self._opened: list[Any] = []
         self._unsettled = time.monotonic()
@@ -76,7 +77,7 @@ class Assignment:
             self._reader = self._open(clients.reader())
             self._states = self._open(StateReader(clients.reader(), self._options.state, self._options.group))
             self._consumer = self._open(clients.member())
-            self._consumer.subscribe(topics=list(self._options.input), listener=self._moves)
+            self._consumer.subscribe(topics=list(self._options.input), listener=self._rebalances)
             self._know_the_topics()
         except BaseException:
             self.close()
@@ -113,7 +114,7 @@ class Assignment:
         elif time.monotonic() - self._unsettled > _LONGEST_REBALANCE:
             # The client can lose track of a rebalance and wait for ever, out of the group and without an error.
             raise KafkaTimeoutError(f"no settled membership of the group for {_LONGEST_REBALANCE:.0f} s")
-        if self._restored != self._moves.count:
+        if self._restored != self._rebalances.count:
             # Whatever was polled is read again: restoring puts every partition back to its committed offset.
             return None
         return polled
@@ -125,7 +126,7 @@ class Assignment:
 
     def settled(self) -> dict[TopicPartition, Partition]:
         """The partitions, if they are surely still ours."""
-        return self.partitions if self._restored == self._moves.count else {}
+        return self.partitions if self._restored == self._rebalances.count else {}
 
     def lags(self) -> dict[TopicPartition, int]:
         """Messages behind the position, for each partition of which that is known."""
@@ -149,38 +150,50 @@ class Assignment:
     def restore(self) -> dict[TopicPartition, Partition]:
         """Bring the models of all assigned partitions to their committed offsets.
 
-        Answers those that are new to the group; their birth is to be committed before anything else.
+        Returns those that are new to the group; their first checkpoint is to be committed before anything else.
         """
-        moves = self._moves.count
+        rebalances = self._rebalances.count
         membership = self._consumer.group_metadata()
         sources = self._consumer.assignment()
         if membership.generation_id < 0 or not membership.member_id:
-            raise Moved  # out of the group: the next poll joins again
+            raise AssignmentChanged  # out of the group: the next poll joins again
         self._consumer.pause(*sources)
         committed = {source: self._consumer.committed(source, timeout_ms=_WAIT_MS) for source in sources}
         self._keep_what_stayed(membership, committed)
-        new = sorted(sources - self.partitions.keys())
-        births: dict[TopicPartition, Partition] = {}
-        if new:
+        gained = sorted(sources - self.partitions.keys())
+        new: dict[TopicPartition, Partition] = {}
+        if gained:
             self._watchdog.beat("reading the state topic")
-            starts, ends = self._reader.beginning_offsets(new), self._reader.end_offsets(new)
-            for source, found in self._states.scan(new).items():
-                self._still_here(moves)
+            starts, ends = self._reader.beginning_offsets(gained), self._reader.end_offsets(gained)
+            for source, found in self._scan(gained, committed).items():
+                self._still_here(rebalances)
                 bounds = (starts[source], ends[source])
-                offset, birth = self._settle(source, found, committed[source], bounds)
+                offset, is_new = self._settle(source, found, committed[source], bounds)
                 partition = Partition(source, self._maker, found, self._states.load)
-                self._replay(partition, max(partition.position, bounds[0]), offset, moves)
+                self._replay(partition, max(partition.position, bounds[0]), offset, rebalances)
                 partition.position = committed[source] = offset
                 self.partitions[source] = partition
-                if birth:
-                    births[source] = partition
-        self._still_here(moves)
+                if is_new:
+                    new[source] = partition
+        self._still_here(rebalances)
         for source in sources:
             self._consumer.seek(source, self.partitions[source].position)
         self._consumer.resume(*sources)
         self.membership = membership
-        self._restored = moves
-        return births
+        self._restored = rebalances
+        return new
+
+    def _scan(
+        self, sources: list[TopicPartition], committed: dict[TopicPartition, int | None]
+    ) -> dict[TopicPartition, Found]:
+        """What the state topic knows of these partitions."""
+        found: dict[TopicPartition, Found] = self._states.scan(sources)
+        # Whoever committed offsets wrote a checkpoint before, unless the group is older than its models.
+        doubtful = [source for source in sources if committed[source] is not None and not found[source].checkpoint]
+        if doubtful:
+            log.info("offsets without state: waiting for open transactions on %s", self._options.state)
+            found |= self._states.scan(doubtful, self._clients.end)
+        return found
 
     def _keep_what_stayed(self, membership: Any, committed: dict[TopicPartition, int | None]) -> None:
         """Keep models of partitions that nobody else can have had since: owned in this generation and the last."""
@@ -230,7 +243,7 @@ class Assignment:
         if offset > committed:
             log.warning("%s: %d messages were deleted before they were scored", name, offset - committed)
         if checkpoint is None:
-            found.checkpoint, found.models = born(offset, self._options.fingerprint), {}
+            found.checkpoint, found.models = new_checkpoint(offset, self._options.fingerprint), {}
             log.info("%s: new models, from offset %d", name, offset)
             return offset, True
         if checkpoint["offset"] < first:
@@ -238,7 +251,7 @@ class Assignment:
         log.info("%s: state at offset %d, going on at %d", name, checkpoint["offset"], offset)
         return offset, False
 
-    def _replay(self, partition: Partition, start: int, end: int, moves: int) -> None:
+    def _replay(self, partition: Partition, start: int, end: int, rebalances: int) -> None:
         """Learn silently what was scored and committed after the state was saved."""
         if start >= end:
             return
@@ -258,12 +271,12 @@ class Assignment:
                 raise KafkaTimeoutError(f"replaying {source} stopped at {self._reader.position(source)} of {end}")
             if time.monotonic() - alive > _KEEPALIVE:
                 self._consumer.poll(timeout_ms=10, max_records=1)  # all is paused: this only keeps us in the group
-                self._still_here(moves)
+                self._still_here(rebalances)
                 alive = time.monotonic()
 
-    def _still_here(self, moves: int) -> None:
-        if self._moves.count != moves:
-            raise Moved
+    def _still_here(self, rebalances: int) -> None:
+        if self._rebalances.count != rebalances:
+            raise AssignmentChanged
 
 
 def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
-"""``svead-stream kafka``: the worker, and two commands beside it to play events into a topic and to watch the output.
+"""Score Kafka topics: events in, scored events out.
 
+``svead-stream kafka`` is the worker, with two commands beside it to play events into a topic and to watch the output.
 Each option can also be given as an environment variable (``SVEAD_KAFKA_`` and its name in capitals) or in a TOML file
 (``--config``); the command line wins over the environment, and the environment over the file.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import sys
 import tomllib
@@ -16,46 +18,31 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
 from svead_kafka.options import Options
-
-_DETECTOR = ("n_partitions", "n_anchors", "normal_after", "memory", "scaling", "max_features", "seed")
-
-
-class Names(click.ParamType):  # type: ignore[type-arg, unused-ignore]  # generic in newer releases
-    """Names separated by commas."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else value
-        return tuple(part.strip() for part in parts if part.strip())
+from svead_stream.cli.options import GONE, Decorator, names_option, old_spelling, option, with_options
+from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
 
 
-class EventsOrNone(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """A number of events, or `none` for a model that never forgets; without the option the detector's default holds."""
-
-    name = "events"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        if str(value).lower() == "none":
-            return "none"
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number of events nor 'none'", param, ctx)
+def _variable(name: str) -> str:
+    """The variable of the environment that sets an option."""
+    return "SVEAD_KAFKA_" + name.removeprefix("--").replace("-", "_").upper()
 
 
-MEMORY = EventsOrNone()
-
-
-def _option(name: str, *more: Any, **settings: Any) -> Callable[[Any], Any]:
+def _option(name: str, *more: Any, **settings: Any) -> Decorator:
     """An option that the environment can set too."""
-    plain = name.split("/")[0].removeprefix("--").removeprefix("no-")
-    settings.setdefault("envvar", "SVEAD_KAFKA_" + plain.replace("-", "_").upper())
-    settings.setdefault("show_default", settings.get("default") not in (None, ""))
-    return click.option(name, *more, **settings)
+    settings.setdefault("show_default", settings.get("default") is not None)
+    return click.option(name, *more, envvar=_variable(name.split("/")[0]), **settings)
+
+
+def _parameter(parameter: Parameter) -> Decorator:
+    """The option of a parameter of the detector or the alerts."""
+    settings = {"envvar": _variable(parameter.name)}
+    if parameter is SEED:
+        settings["help"] = f"{parameter.help} [default: from group, topic, partition and key]"
+    return option(parameter, **settings)
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
@@ -66,11 +53,22 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise click.BadParameter(f"{path} cannot be read: {error}") from None
     values = {name.replace("-", "_"): value for name, value in values.items()}
-    known = {one.name for one in ctx.command.params}
-    unknown = sorted(values.keys() - known)
+    known = {one.name: one for one in ctx.command.params}
+    unknown = sorted(values.keys() - known.keys())
     if unknown:
-        raise click.BadParameter(f"{path} sets {unknown[0]!r}, which is no option of this command")
+        why = old_spelling("--" + unknown[0].replace("_", "-"), ctx.command) or "it is no option of this command"
+        raise click.BadParameter(f"{path} sets {unknown[0]!r}, but {why}")
+    for name, value in values.items():
+        if isinstance(value, str) and getattr(known[name], "multiple", False):
+            values[name] = [value]
     ctx.default_map = {**(ctx.default_map or {}), **values}
+
+
+def _check_environment(ctx: click.Context) -> None:
+    """Refuse variables of options that are no more; they would do nothing, and nobody would notice."""
+    for name in GONE:
+        if _variable(name) in os.environ:
+            raise click.UsageError(f"{_variable(name)} is set, but {old_spelling(name, ctx.command)}")
 
 
 _CONFIG = _option(
@@ -91,24 +89,24 @@ _CLIENT = _option(
 _WORKER_OPTIONS = [
     _CONFIG,
     _BOOTSTRAP,
-    _option("--input", type=Names(), help="Topics to read events from."),
+    names_option("--input", envvar=_variable("input"), help="Topics to read events from."),
     _option("--output", help="Topic for scored events."),
     _option("--group", default="svead", help="Consumer group; its workers share the partitions."),
     _option("--dead-letters", help="Topic for messages that are no events. [default: they are counted and logged]"),
     _option("--state", help="Compacted topic for the models. [default: the output topic, with -state]"),
-    _option("--features", type=Names(), default="", help="Features to use. [default: all numbers and booleans]"),
-    _option("--ignore", type=Names(), default="", help="Names not to use, such as ids and times."),
+    names_option(
+        "-f", "--features", envvar=_variable("features"), help="Features to use [default: all numbers and booleans]."
+    ),
+    names_option("-x", "--ignore", envvar=_variable("ignore"), help="Names not to use, such as ids and times."),
     _option("--start", type=click.Choice(["earliest", "latest"]), default="earliest", help="Where a new group begins."),
     _option(
         "--model-per", type=click.Choice(["partition", "key"]), default="partition", help="What has its own model."
     ),
     _option("--max-models", type=int, default=1000, help="Models in memory, with --model-per key."),
-    _option("--alert-rate", type=float, default=0.01, help="Share of events to alert on."),
     _option("--snapshot-every", type=int, default=10_000, help="Save a model after so many offsets."),
     _option("--commit-every", type=int, default=100, help="Milliseconds between transactions on a slow stream."),
     _option("--max-batch", type=int, default=5000, help="Most events in a transaction."),
     _option("--max-event-bytes", type=int, default=900_000, help="Larger messages are dead letters."),
-    _option("--top-features", type=int, default=5, help="Features that an alert names."),
     _option("--event/--no-event", "include_event", default=True, help="Put the event itself into the scored event."),
     _option("--create-topics", is_flag=True, help="Create missing output, dead-letter and state topics."),
     _option(
@@ -123,28 +121,13 @@ _WORKER_OPTIONS = [
     _option("--stall-timeout", type=float, default=120.0, help="Seconds without progress before the process ends."),
     _option("--metrics-port", type=int, help="Port for Prometheus."),
     _option("--metrics-host", default="127.0.0.1", help="Address that the port listens on."),
-    _option("--n-partitions", type=int, help="Detector: partitions of its ensemble."),
-    _option("--n-anchors", type=int, help="Detector: anchors of each partition."),
-    _option("--normal-after", type=int, help="Detector: events that something new lasts before it is normal."),
-    _option("--memory", type=MEMORY, help="Detector: events that replace half of its long memory, or none."),
-    _option("--scaling", help="Detector: none, std, iqr, range, log or mixed."),
-    _option("--max-features", type=int, help="Detector: most feature names."),
-    _option("--seed", type=int, help="Detector: seed. [default: from group, topic, partition and key]"),
+    *(_parameter(parameter) for parameter in (*ALERTS, *DETECTOR)),
     _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),
 ]
 
 
-def _with(options: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def add(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
 @click.group(invoke_without_command=True)
-@_with(_WORKER_OPTIONS)
+@with_options(_WORKER_OPTIONS)
 @click.pass_context
 def kafka(ctx: click.Context, /, **given: Any) -> None:
     """Score the events of Kafka topics, exactly once.
@@ -159,9 +142,10 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
+    _check_environment(ctx)
     _on_signals(lambda *_: sys.exit(0))  # while it is being loaded there is nothing to finish
     _set_up_logging(given.pop("verbose"))
-    options = options_from(given)
+    options = options_from(ctx, given)
     from svead_kafka.worker import Worker
 
     worker = Worker(options)
@@ -182,22 +166,19 @@ def _on_signals(action: Callable[..., None]) -> None:
         signal.signal(number, action)
 
 
-def options_from(given: dict[str, Any]) -> Options:
-    """Options of a worker from what click has read."""
+def options_from(ctx: click.Context, given: dict[str, Any]) -> Options:
+    """Options of a worker from what click has read; of the detector only what was said, the rest is its default."""
     from svead_kafka.client import read_client_config
 
-    detector = {name: given.pop(name) for name in _DETECTOR}
+    detector = {parameter.name: given.pop(parameter.name) for parameter in DETECTOR}
+    said = {
+        name: value for name, value in detector.items() if ctx.get_parameter_source(name) != ParameterSource.DEFAULT
+    }
     file = given.pop("client_config")
     client = read_client_config(file) if file else {}
-    given["input"] = given["input"] or ()
     given["output"] = given["output"] or ""
     given["state"] = given["state"] or ""
-    used = {
-        name: None if value == "none" and name == "memory" else value
-        for name, value in detector.items()
-        if value is not None
-    }
-    return Options(**given, detector=used, client=client)
+    return Options(**given, detector=said, client=client)
 
 
 def _set_up_logging(verbose: bool) -> None:
@@ -219,10 +200,10 @@ def send(
     file: str, topic: str, rate: float | None, key: str | None, loop: bool, create: int | None, **where: Any
 ) -> None:
     """Play a CSV or JSON-lines file into a topic."""
-    from svead_kafka import play
+    from svead_kafka import tools
 
-    client = play.client(where["bootstrap"], where["client_config"])
-    count = play.send(client, file, topic, rate=rate, key=key, loop=loop, create=create)
+    client = tools.client(where["bootstrap"], where["client_config"])
+    count = tools.send(client, file, topic, rate=rate, key=key, loop=loop, create=create)
     click.echo(f"sent {count} events to {topic}", err=True)
 
 
@@ -235,10 +216,10 @@ def send(
 @_CLIENT
 def tail(topic: str, alerts: bool, from_beginning: bool, count: int | None, **where: Any) -> None:
     """Show scored events as they come, alerts in colour."""
-    from svead_kafka import play
+    from svead_kafka import tools
 
     if count is not None and count < 1:
         raise ConfigurationError(f"--count must be at least 1, not {count}")
-    client = play.client(where["bootstrap"], where["client_config"])
-    for line in play.tail(client, topic, alerts=alerts, from_beginning=from_beginning, count=count):
+    client = tools.client(where["bootstrap"], where["client_config"])
+    for line in tools.tail(client, topic, alerts=alerts, from_beginning=from_beginning, count=count):
         click.echo(line)

@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, TopicAlreadyExistsError
 
@@ -158,6 +158,14 @@ class Clients:
     def admin(self) -> Any:
         """An admin client."""
         return KafkaAdminClient(**self._for(KafkaAdminClient))
+
+    def end(self, place: TopicPartition) -> int:
+        """Where a partition ends, counting what is not committed yet."""
+        admin = self.admin()
+        try:
+            return int(admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset)
+        finally:
+            admin.close()
 
 
 def prepare_topics(clients: Clients) -> dict[str, int]:

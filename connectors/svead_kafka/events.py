@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from svead_stream.record import Verdict
+
 Names = tuple[str, ...]
 
 _NUMBERS = frozenset({int, float, bool})
@@ -32,15 +34,6 @@ class Bad(NamedTuple):
 
     record: Any
     reason: str
-
-
-class Verdict(NamedTuple):
-    """What a model says of an event; `top` names the features behind an alert, largest share first."""
-
-    score: float
-    p_value: float
-    alert: bool
-    top: list[dict[str, Any]] | None
 
 
 class _Shape(NamedTuple):
@@ -176,18 +169,11 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "null")
 
 
-def scored(event: Event, verdict: Verdict, include_event: bool) -> bytes:
-    """The value of a scored event, as scored_event.schema.json in this package documents it."""
+def scored(event: Event, verdict: Verdict, top_features: int, include_event: bool) -> bytes:
+    """The value of a scored event, as `svead_stream.record.schema` describes it."""
     record = event.record
-    score, p_value, alert, top = verdict
-    value: dict[str, Any] = {
-        "score": score,
-        "p_value": p_value,
-        "alert": alert,
-        "source": {"topic": record.topic, "partition": record.partition, "offset": record.offset},
-    }
-    if top is not None:
-        value["top_features"] = top
+    value = verdict.record(top_features)
+    value["source"] = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
     if include_event:
         value["event"] = orjson.Fragment(record.value)  # as it came, not encoded again
     return orjson.dumps(value)

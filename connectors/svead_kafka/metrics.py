@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
@@ -55,5 +56,5 @@ class Metrics:
     def forget(self, topic: str, partition: int) -> None:
         """Stop reporting gauges of a partition that another worker has now."""
         for gauge in (self.lag, self.snapshot_bytes, self.snapshot_age):
-            if (topic, str(partition)) in gauge._metrics:
+            with suppress(KeyError):  # it may not have been reported yet
                 gauge.remove(topic, str(partition))

@@ -8,6 +8,15 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from svead_kafka.errors import ConfigurationError
+from svead_stream.parameters import (
+    ALERT_RATE,
+    ALERT_WINDOW,
+    ALERTS,
+    PROTECT,
+    TOP_FEATURES,
+    check_alerts,
+    check_detector,
+)
 
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -42,6 +51,12 @@ class Options:
         With ``model_per="key"``, how many models are held in memory; the others wait in the state topic.
     alert_rate
         The share of events to alert on.
+    alert_window
+        How many recent scores to rank among; by default as many as the alert rate needs.
+    protect
+        Whether to keep alerts from being learned.
+    top_features
+        How many features an alert names.
     snapshot_every
         A model is saved when this many offsets have passed since the first event it has not saved.
     commit_every
@@ -50,8 +65,6 @@ class Options:
         Most events in a transaction. Slow models get fewer, so that a transaction takes about a second.
     max_event_bytes
         Messages larger than this (key, value and headers) are dead letters.
-    top_features
-        How many features an alert names.
     include_event
         Whether a scored event carries the event itself.
     create_topics
@@ -84,12 +97,14 @@ class Options:
     start: str = "earliest"
     model_per: str = "partition"
     max_models: int = 1000
-    alert_rate: float = 0.01
+    alert_rate: float = ALERT_RATE.default
+    alert_window: int | None = ALERT_WINDOW.default
+    protect: bool = PROTECT.default
+    top_features: int = TOP_FEATURES.default
     snapshot_every: int = 10_000
     commit_every: int = 100
     max_batch: int = 5000
     max_event_bytes: int = 900_000
-    top_features: int = 5
     include_event: bool = True
     create_topics: bool = False
     detector: Mapping[str, Any] = field(default_factory=dict)
@@ -114,6 +129,7 @@ class Options:
                 raise ConfigurationError(f"the worker needs {what}: --input EVENTS --output SCORED")
         self._check_topics()
         self._check_choices()
+        self._check_parameters()
 
     def _check_topics(self) -> None:
         written = [self.output, self.state] + ([self.dead_letters] if self.dead_letters else [])
@@ -140,11 +156,15 @@ class Options:
         for name in positive:
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be positive, not {getattr(self, name)!r}")
-        for name in ("commit_every", "top_features"):
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} must not be negative, not {getattr(self, name)!r}")
-        if not 0 < self.alert_rate < 1:
-            raise ConfigurationError(f"alert_rate must lie between 0 and 1, not {self.alert_rate!r}")
+        if self.commit_every < 0:
+            raise ConfigurationError(f"commit_every must not be negative, not {self.commit_every!r}")
+
+    def _check_parameters(self) -> None:
+        try:
+            check_detector(**self.detector)
+            check_alerts(**{parameter.name: getattr(self, parameter.name) for parameter in ALERTS})
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -155,6 +175,8 @@ class Options:
             "ignore": list(self.ignore),
             "max_event_bytes": self.max_event_bytes,
             "alert_rate": self.alert_rate,
+            "alert_window": self.alert_window,
+            "protect": self.protect,
             "detector": dict(self.detector),
         }
 
@@ -170,11 +192,12 @@ def describe(options: Options, counts: Mapping[str, int]) -> list[str]:
     used = ", ".join(options.features) if options.features else "all numbers and booleans"
     ignored = f", not {', '.join(options.ignore)}" if options.ignore else ""
     dead = f"to {options.dead_letters}" if options.dead_letters else "counted and logged"
+    protected = ", which are not learned" if options.protect else ""
     most = f", at most {options.max_models} in memory" if options.model_per == "key" else ""
     return [
         f"reading {inputs} at {options.bootstrap} as group {options.group}; new groups begin at the {options.start}",
         f"writing scored events to {options.output} ({counts[options.output]} partitions); no events: {dead}",
-        f"features: {used}{ignored}; alerts on {options.alert_rate:.3%} of events",
+        f"features: {used}{ignored}; alerts on {options.alert_rate:.3%} of events{protected}",
         f"one model per {options.model_per}{most}, restored from {options.state}, "
         f"saved every {options.snapshot_every} offsets",
     ]

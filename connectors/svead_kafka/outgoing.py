@@ -8,9 +8,10 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from svead_kafka.events import Bad, Event, Verdict, copied_headers, dead_letter_headers, scored
+from svead_kafka.events import Bad, Event, copied_headers, dead_letter_headers, scored
 from svead_kafka.options import Options
-from svead_kafka.state import Record, home
+from svead_kafka.state_topic import Record, state_partition
+from svead_stream.record import Verdict
 
 log = logging.getLogger(__name__)
 
@@ -18,9 +19,9 @@ _ROOM = 2048  # bytes that the broker's own framing of a message may take
 
 
 class Outgoing:
-    """Sends records of a transaction and remembers the answers, all of which must be good before it is committed.
+    """Sends records of a transaction and remembers their futures, all of which must succeed before it is committed.
 
-    The client does not fail a transaction when it gives up on a record after its retries, so the answers are the only
+    The client does not fail a transaction when it gives up on a record after its retries, so the futures are the only
     proof that everything arrived.
     """
 
@@ -29,21 +30,21 @@ class Outgoing:
         self._options = options
         self._counts = counts
         self._limits = limits
-        self._answers: list[Any] = []
+        self._futures: list[Any] = []
 
     def scored(self, source: TopicPartition, results: list[tuple[Event, Verdict]]) -> None:
         """Scored events: key, timestamp and headers as they came."""
         topic = self._options.output
-        include = self._options.include_event
+        top, include = self._options.top_features, self._options.include_event
         same = self._counts[topic] == self._counts[source.topic]
         for event, verdict in results:
             record = event.record
             # The same number of partitions keeps their order; else the key decides, as it does for other producers.
             partition = source.partition if same else None if record.key is not None else self._folded(source, topic)
-            self._answers.append(
+            self._futures.append(
                 self._producer.send(
                     topic,
-                    value=scored(event, verdict, include),
+                    value=scored(event, verdict, top, include),
                     key=record.key,
                     headers=copied_headers(record) if record.headers else None,
                     partition=partition,
@@ -70,7 +71,7 @@ class Outgoing:
                 value = b""
             elif value is None and record.key is None:
                 value = b""  # the client sends no message that has neither; the reason tells
-            self._answers.append(
+            self._futures.append(
                 self._producer.send(
                     topic,
                     value=value,
@@ -82,24 +83,24 @@ class Outgoing:
             )
 
     def state(self, source: TopicPartition, record: Record) -> Any:
-        """A record of the state topic; answers where it will be."""
+        """A record of the state topic; returns the future that tells where it is."""
         topic = self._options.state
-        answer = self._producer.send(
+        future = self._producer.send(
             topic,
             value=record.value,
             key=record.key,
             headers=record.headers,
-            partition=home(source, self._counts[topic]),
+            partition=state_partition(source, self._counts[topic]),
         )
-        self._answers.append(answer)
-        return answer
+        self._futures.append(future)
+        return future
 
     def check(self) -> None:
         """Raise unless the broker has taken every record since the last check."""
-        answers, self._answers = self._answers, []
-        for answer in answers:
-            if not answer.is_done or answer.failed():
-                raise answer.exception or KafkaError("a record was not acknowledged")
+        futures, self._futures = self._futures, []
+        for future in futures:
+            if not future.is_done or future.failed():
+                raise future.exception or KafkaError("a record was not acknowledged")
 
     def _folded(self, source: TopicPartition, topic: str) -> int:
         return int(source.partition % self._counts[topic])

@@ -12,6 +12,7 @@ A restore reads the events from P up to c and gives a key those at or above its 
 the invariant, events in [P, o) by the snapshot, and the rest are learned now: each exactly once, in order. No snapshot
 has o > c, as it was committed with an offset c' >= o and committed offsets only grow. A reader who misses the newest
 snapshots (they may become visible a moment after the offsets) has older ones, for which the same holds with an older P.
+Only the first checkpoint must not be missed: a reader who finds offsets without one waits for all that was written.
 
 The invariant is kept because P is the smallest offset that some model has learned but not saved, or the position of
 the partition if there is none. It is written only in a transaction that also writes the snapshots that let it grow.
@@ -32,9 +33,10 @@ from uuid import uuid4
 
 from kafka import TopicPartition
 
-from svead_kafka.events import Bad, Event, Verdict
+from svead_kafka.events import Bad, Event
 from svead_kafka.models import Maker, Model
-from svead_kafka.state import Found, Record, Saved, checkpoint_record, model_records
+from svead_kafka.state_topic import Found, Record, Saved, checkpoint_record, model_records
+from svead_stream.record import Verdict
 
 Key = bytes | None
 
@@ -57,7 +59,7 @@ class Partition:
     def __init__(
         self, source: TopicPartition, maker: Maker, found: Found, load: Callable[[TopicPartition, Saved], bytes]
     ) -> None:
-        assert found.checkpoint is not None, "a partition without a checkpoint is to be born first"
+        assert found.checkpoint is not None, "a partition without a checkpoint needs its first one before"
         self.source = source
         self.position: int = found.checkpoint["offset"]
         self.saved_at = time.time()
@@ -95,9 +97,9 @@ class Partition:
             model = self._model(key)
             self._unsaved.setdefault(key, own[0].record.offset)
             before = model.n_missing
-            answers = model.take(own, explain)
+            verdicts = model.take(own, explain)
             self._n_missing += model.n_missing - before
-            for event, verdict in zip(own, answers, strict=True):
+            for event, verdict in zip(own, verdicts, strict=True):
                 if isinstance(verdict, str):
                     bad.append(Bad(event.record, verdict))
                 else:
@@ -140,15 +142,15 @@ class Partition:
 
     # saving
 
-    def birth_record(self) -> Record:
+    def first_checkpoint_record(self) -> Record:
         """The first checkpoint, which fixes from which event on the models learn."""
         return checkpoint_record(self._maker.options.group, self.source, self._checkpoint)
 
     def save(self, snapshot_every: int, max_models: int, everything: bool = False) -> Iterator[tuple[Any, Record]]:
         """Records to be written in the open transaction: models that are due or have to leave, then the checkpoint.
 
-        Each comes with a list; the caller puts what the producer answers into it. `committed` must follow when the
-        transaction is committed; when it is not, the partition is to be thrown away.
+        Each comes with a list, into which the caller puts the future that the producer returns. `committed` must
+        follow when the transaction is committed; when it is not, the partition is to be thrown away.
         """
         group = self._maker.options.group
         self._leaving = list(self._models)[: max(0, len(self._models) - max_models)]
@@ -156,10 +158,10 @@ class Partition:
         due = [key for key, _ in takewhile(lambda one: one[1] <= limit, self._unsaved.items())]
         for key in dict.fromkeys(due + [key for key in self._leaving if key in self._unsaved]):
             data = self._maker.dump(self._models[key])
-            answers: list[Any] = []
-            self._pending.append((key, answers, len(data)))
+            futures: list[Any] = []
+            self._pending.append((key, futures, len(data)))
             for record in model_records(group, self.source, key, self._checkpoint["life"], self.position, data):
-                yield answers, record
+                yield futures, record
         if due:
             saved_now = {key for key, _, _ in self._pending}
             left = [since for key, since in self._unsaved.items() if key not in saved_now]
@@ -167,10 +169,10 @@ class Partition:
             yield [], checkpoint_record(group, self.source, self._checkpoint)
 
     def committed(self) -> int | None:
-        """The transaction with what `save` gave is committed; answers the size of the last model saved, if any."""
+        """The transaction with what `save` gave is committed; returns the size of the last model saved, if any."""
         size = None
-        for key, answers, size in self._pending:  # noqa: B007  the last size is the answer
-            self._saved[key] = Saved(self.position, tuple(answer.get(timeout=0).offset for answer in answers))
+        for key, futures, size in self._pending:  # noqa: B007  the last size is returned
+            self._saved[key] = Saved(self.position, tuple(future.get(timeout=0).offset for future in futures))
             self._unsaved.pop(key, None)
         if self._pending:
             self.saved_at = time.time()
@@ -181,6 +183,6 @@ class Partition:
         return size
 
 
-def born(offset: int, fingerprint: dict[str, Any]) -> dict[str, Any]:
+def new_checkpoint(offset: int, fingerprint: dict[str, Any]) -> dict[str, Any]:
     """The checkpoint of a partition that has no models yet: they begin with the event at this offset."""
     return {"offset": offset, "life": uuid4().hex, "options": fingerprint}

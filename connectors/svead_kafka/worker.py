@@ -40,17 +40,18 @@ from uuid import uuid4
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
-from svead_kafka.assignment import Assignment, Moved
+from svead_kafka.assignment import Assignment, AssignmentChanged
 from svead_kafka.client import TRANSACTION_TIMEOUT_MS, Clients, check_room, message_limits, prepare_topics
 from svead_kafka.errors import ConfigurationError, GaveUp
-from svead_kafka.events import Bad, Decoder, Event, Verdict
+from svead_kafka.events import Bad, Decoder, Event
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
 from svead_kafka.outgoing import Outgoing
 from svead_kafka.partition import Partition
 from svead_kafka.watchdog import Watchdog, bounded
-from svead_stream.alerts import ConformalFilter
+from svead_stream.judging import ConformalFilter
+from svead_stream.record import Verdict
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ class Worker:
     options
         What to read, write and do.
     detector
-        Called with a seed, answers a new river detector or pipeline to use in place of StreamingSVEAD.
+        Called with a seed, returns a new river detector or pipeline to use in place of StreamingSVEAD.
     dumps, loads
         How to turn a ConformalFilter around that detector to bytes and back; needed where it has no ``to_bytes``.
         `pickle.dumps` and `pickle.loads` will do if nobody else can write to the state topic.
@@ -249,10 +250,10 @@ class Worker:
     def _restore(self) -> None:
         assert self._assignment is not None
         self.metrics.rebalances.inc()
-        with suppress(Moved):  # the next poll finds out where to
-            births = self._assignment.restore()
-            if births:
-                self._transact({}, {source: found.position for source, found in births.items()}, births=births)
+        with suppress(AssignmentChanged):  # the next poll finds out what is ours now
+            new = self._assignment.restore()
+            if new:
+                self._transact({}, {source: partition.position for source, partition in new.items()}, new=new)
 
     def _batch(self, polled: dict[TopicPartition, list[Any]]) -> None:
         assert self._assignment is not None
@@ -279,7 +280,7 @@ class Worker:
         self,
         results: dict[TopicPartition, tuple[list[tuple[Event, Verdict]], list[Bad]]],
         offsets: dict[TopicPartition, int],
-        births: dict[TopicPartition, Partition] | None = None,
+        new: dict[TopicPartition, Partition] | None = None,
         everything: bool = False,
     ) -> None:
         """Steps 2 to 5 of the order above."""
@@ -296,10 +297,10 @@ class Worker:
                 out.scored(source, scored)
                 out.dead_letters(source, bad)
             for source, partition in partitions.items():
-                for answers, record in partition.save(options.snapshot_every, share, everything):
-                    answers.append(out.state(source, record))
-            for source, partition in (births or {}).items():
-                out.state(source, partition.birth_record())
+                for futures, record in partition.save(options.snapshot_every, share, everything):
+                    futures.append(out.state(source, record))
+            for source, partition in (new or {}).items():
+                out.state(source, partition.first_checkpoint_record())
             self._watchdog.beat("committing a transaction")
             began = time.monotonic()
             marks = {source: OffsetAndMetadata(offset, "", -1) for source, offset in offsets.items()}

@@ -1,14 +1,17 @@
 """The batch detector of svead-stream on Spark: fitted and applied where the data is."""
 
-from importlib.util import find_spec as _find_spec
+from __future__ import annotations
 
-from svead_stream.errors import MissingExtra as _MissingExtra
+from typing import TYPE_CHECKING
 
-for _name in ("pyspark", "pandas"):
-    if _find_spec(_name) is None:
-        raise _MissingExtra(f"{_name} is not installed; the Spark connector needs: pip install 'svead-stream[spark]'")
+from svead_stream.lazy import exports
 
-from svead_spark.fitting import fit, sample  # noqa: E402
-from svead_spark.scoring import register, score  # noqa: E402
+if TYPE_CHECKING:
+    from svead_spark.fitting import fit, sample
+    from svead_spark.scoring import register, score
+
+_MODULES = {"fit": "fitting", "register": "scoring", "sample": "fitting", "score": "scoring"}
 
 __all__ = ["fit", "register", "sample", "score"]
+
+__getattr__, __dir__ = exports(__name__, _MODULES, "spark", ("pyspark", "pandas", "pyarrow"))

@@ -2,6 +2,8 @@
 
 import sys
 
-from svead_stream.cli import main
+from svead_spark.cli import spark
+from svead_stream.cli import cli, main
 
+cli.add_command(spark)  # a zip that was handed to Spark has no entry points
 main(["spark", *sys.argv[1:]])

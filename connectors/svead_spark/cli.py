@@ -1,4 +1,7 @@
-"""``svead-stream spark``: fit and score data sets on a cluster without writing code."""
+"""Score data sets on a Spark cluster.
+
+``svead-stream spark score`` fits and scores them without a line of code.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import svead_spark
+from svead_stream.cli.options import names_option, option, with_options
+from svead_stream.parameters import BATCH, SEED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,18 +35,13 @@ def spark() -> None:
     "--output-format", type=click.Choice(["parquet", "csv", "json", "orc"]), default="parquet", show_default=True
 )
 @click.option("--overwrite", is_flag=True, help="Replace what is in the output.")
-@click.option("-c", "--columns", multiple=True, metavar="NAMES", help="Columns to use [default: all numbers].")
-@click.option("-x", "--ignore", multiple=True, metavar="NAMES", help="Columns to leave out.")
+@names_option("-f", "--features", help="Columns to use [default: all numbers].")
+@names_option("-x", "--ignore", help="Columns to leave out.")
 @click.option("--load", "load_path", metavar="PATH", help="Score with this model instead of fitting one.")
 @click.option("--save", "save_path", metavar="PATH", help="Where to save the model, e.g. s3a://... or a file.")
 @click.option("--score-column", default="score", show_default=True, help="Name of the column of scores.")
-@click.option("--partitions", "n_partitions", type=int, default=100, show_default=True, help="Partitions.")
-@click.option("--anchors", "n_anchors", type=int, default=16, show_default=True, help="Anchors of each.")
-@click.option(
-    "--scaling", type=click.Choice(["none", "std", "iqr", "range"]), default="none", show_default=True,
-    help="How features are made comparable.",
-)  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Makes scores reproducible.")
+@with_options(option(parameter) for parameter in BATCH)
+@option(SEED, default=0)
 @click.option("--master", metavar="URL", help="Of the cluster [default: as spark-submit says, else this machine].")
 def score(paths: tuple[str, ...], table_name: str | None, **options: Any) -> None:
     """Fit a model to PATHS or to a table, and write every row with its score.
@@ -82,7 +81,7 @@ def _check(paths: tuple[str, ...], table_name: str | None, options: dict[str, An
     if not (options["output"] or options["output_table"] or options["save_path"]):
         raise click.UsageError("nothing would be kept: give --output, --output-table or --save")
     if options["load_path"]:
-        fixed = [name for name in ("columns", "ignore", "save_path") if options[name]]
+        fixed = [name for name in ("features", "ignore", "save_path") if options[name]]
         if fixed:
             raise click.UsageError(
                 f"--{fixed[0].removesuffix('_path')} does not go with --load: the model is fitted already"
@@ -104,6 +103,7 @@ def _session(master: str | None) -> tuple[SparkSession, bool]:
 
 def _run(session: SparkSession, data: DataFrame, options: dict[str, Any]) -> None:
     from svead_spark import storage
+    from svead_spark.scoring import score as score_rows
 
     path = options["load_path"]
     model = storage.read_model(session, path) if path else _fitted(data, options)
@@ -112,7 +112,7 @@ def _run(session: SparkSession, data: DataFrame, options: dict[str, Any]) -> Non
         click.echo(f"model saved to {options['save_path']}", err=True)
     if not (options["output"] or options["output_table"]):
         return
-    scored = svead_spark.score(data, model, options["score_column"])
+    scored = score_rows(data, model, options["score_column"])
     writer = scored.write.format(options["output_format"]).mode(
         "overwrite" if options["overwrite"] else "errorifexists"
     )
@@ -127,9 +127,9 @@ def _run(session: SparkSession, data: DataFrame, options: dict[str, Any]) -> Non
 
 def _fitted(data: DataFrame, options: dict[str, Any]) -> SVEAD:
     from svead_spark.columns import is_number
+    from svead_spark.fitting import fit
 
-    columns = _names(options["columns"])
-    ignore = set(_names(options["ignore"]))
+    columns, ignore = list(options["features"]), set(options["ignore"])
     unknown = sorted(ignore - set(data.columns))
     if unknown:
         raise ValueError(f"--ignore {unknown[0]}: there is no such column")
@@ -142,8 +142,4 @@ def _fitted(data: DataFrame, options: dict[str, Any]) -> SVEAD:
     else:
         columns = [name for name in columns if name not in ignore]
     detector = {name: options[name] for name in ("n_partitions", "n_anchors", "scaling", "seed")}
-    return svead_spark.fit(data, columns=columns, **detector)
-
-
-def _names(given: tuple[str, ...]) -> list[str]:
-    return [name.strip() for part in given for name in part.split(",") if name.strip()]
+    return fit(data, columns=columns, **detector)

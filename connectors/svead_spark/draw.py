@@ -13,11 +13,11 @@ function of the seed and of the numbers c(v).
 
 **Finding it in two passes with little memory.** A value is in the sample only if its first copy rings early: if
 its *loudness* c(v)/E1(v) is among the R largest. Loudness adds up over copies, wherever they are: each brings
-1/E1(v). The loudest values of a stream are found by the summary of Misra and Gries: it keeps at most K values
-with a loudness that is too low by at most `error`, which is also the most that a forgotten value can have;
-summaries of parts add up, errors too. The R-th largest loudness kept, r, is a lower bound of the true one. So
-if error < r no forgotten value is in the sample, and none that is kept with loudness + error < r. The first
-pass makes the summary, the second counts the remaining candidates exactly, and the sample follows from the
+1/E1(v). The loudest values of a stream, its heavy hitters, are found by the summary of Misra and Gries: it keeps
+at most K values with a loudness that is too low by at most `error`, which is also the most that a forgotten value
+can have; summaries of parts add up, errors too. The R-th largest loudness kept, r, is a lower bound of the true
+one. So if error < r no forgotten value is in the sample, and none that is kept with loudness + error < r. The
+first pass makes the summary, the second counts the remaining candidates exactly, and the sample follows from the
 counts.
 
 The error is at most the loudness of all values but the largest, divided by K. That is about (n/K) ln(n/K) where
@@ -69,7 +69,7 @@ def waits(keys: U64, number: int) -> F64:
     return -np.log1p(-uniform)
 
 
-class Loudest:
+class HeavyHitters:
     """The summary of Misra and Gries with weights: the loudest values of all that were added.
 
     Parameters

@@ -22,10 +22,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from svead_spark import passes
+from svead_spark.column_stats import ColumnStats
 from svead_spark.columns import features, infinity_in, numbers
-from svead_spark.draw import SLOTS_PER_ROW, Loudest, first_to_ring
-from svead_spark.facts import Facts
-from svead_stream.batch import SVEAD, score_table
+from svead_spark.draw import SLOTS_PER_ROW, HeavyHitters, first_to_ring
+from svead_stream.batch import SVEAD
 from svead_stream.errors import SveadError
 
 F64 = NDArray[np.float64]
@@ -37,7 +37,7 @@ _MERGERS = 16  # tasks that merge the summaries of the first pass
 
 class Drawn(NamedTuple):
     rows: F64  # in random order
-    facts: Facts
+    stats: ColumnStats
 
 
 def fit(
@@ -73,24 +73,19 @@ def fit(
     """
     seed = secrets.randbits(31) if seed is None else seed
     model = SVEAD(n_partitions, n_anchors, scaling, contamination, seed)
-    model._check_parameters()
+    model.check_parameters()
     names = features(df, columns)
     table = numbers(df, names)
     drawn = _draw(table, names, max(n_partitions * n_anchors, IQR_ROWS if scaling == "iqr" else FRAME_ROWS), seed)
-    scales = drawn.facts.scales(scaling, drawn.rows)
+    scales = drawn.stats.scales(scaling, drawn.rows)
     if not np.isfinite(scales).all():
         name = names[int((~np.isfinite(scales)).argmax())]
         raise ValueError(
             f"column {name!r} has values too large to compute its {scaling}: use another unit, or scaling='none'"
         )
-    model.n_features_in_ = len(names)
-    model.feature_names_in_ = np.array(names, dtype=object)
     anchors = _anchors(drawn.rows, n_partitions, n_anchors, seed)
-    model.set_partitions(anchors, scales, drawn.facts.completed(drawn.rows))
-    model.cells_ = _third_pass(table, model)
-    model.anomaly_scores_ = model._scores(drawn.rows, score_table(model.cells_), "scores")
-    model._set_offset()
-    del model.anomaly_scores_  # those of the sample: it is not the data that the model was fitted to
+    model.set_partitions(anchors, scales, drawn.stats.completed(drawn.rows), names)
+    model.set_cells(_third_pass(table, model), drawn.rows)
     return model
 
 
@@ -120,12 +115,12 @@ def sample(df: DataFrame, size: int, columns: Sequence[str] | None = None, seed:
 def _draw(table: DataFrame, names: Sequence[str], size: int, seed: int) -> Drawn:
     slots = SLOTS_PER_ROW * size
     while True:
-        loudest, facts = _first_pass(table, seed, slots)
-        if facts.rows == 0:
+        hitters, stats = _first_pass(table, seed, slots)
+        if stats.rows == 0:
             raise ValueError("the data has no rows: there is nothing to draw from")
-        if facts.infinite.any():
-            raise ValueError(infinity_in(names[int(facts.infinite.argmax())]))
-        keys = loudest.candidates(min(size, facts.rows))
+        if stats.infinite.any():
+            raise ValueError(infinity_in(names[int(stats.infinite.argmax())]))
+        keys = hitters.candidates(min(size, stats.rows))
         if keys is not None:
             break
         slots *= 2
@@ -138,11 +133,11 @@ def _draw(table: DataFrame, names: Sequence[str], size: int, seed: int) -> Drawn
             "and fit to that"
         )
     rows = np.frombuffer(b"".join(found["row"].to_pylist()), np.float64).reshape(-1, len(names))
-    which = first_to_ring(keys, found["copies"].to_numpy()[order], min(size, facts.rows))
-    return Drawn(rows[order][which], facts)
+    which = first_to_ring(keys, found["copies"].to_numpy()[order], min(size, stats.rows))
+    return Drawn(rows[order][which], stats)
 
 
-def _first_pass(table: DataFrame, seed: int, slots: int) -> tuple[Loudest, Facts]:
+def _first_pass(table: DataFrame, seed: int, slots: int) -> tuple[HeavyHitters, ColumnStats]:
     width = len(table.columns)
     looked = table.mapInArrow(passes.looking(table.columns, seed, slots), passes.FIRST)
     mergers = min(_MERGERS, table.sparkSession.sparkContext.defaultParallelism)
@@ -160,14 +155,13 @@ def _second_pass(table: DataFrame, seed: int, keys: NDArray[np.uint64]) -> pa.Ta
 
 
 def _third_pass(table: DataFrame, model: SVEAD) -> F64:
-    cells = np.zeros((*model.anchors_.shape[:2], 3))
-    model.cells_, model.offset_ = cells, 0.0  # complete enough to be sent
     shared = table.sparkSession.sparkContext.broadcast(model.to_bytes())
     work = passes.gathering(table.columns, lambda: SVEAD.from_bytes(shared.value))
     gathered = table.mapInArrow(work, passes.THIRD).groupBy("cell")
     found = gathered.agg(F.sum("count").alias("count"), F.sum("sum").alias("sum"), F.max("max").alias("max")).toArrow()
     shared.unpersist()
     statistics = np.stack([found[name].to_numpy() for name in ("count", "sum", "max")], axis=1)
+    cells = np.zeros_like(model.cells_)
     cells.reshape(-1, 3)[found["cell"].to_numpy()] = statistics
     return cells
 

@@ -13,30 +13,31 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
+from svead_spark.column_stats import ColumnStats
 from svead_spark.columns import matrix
-from svead_spark.draw import Loudest, fingerprints
-from svead_spark.facts import Facts
-from svead_stream.batch import SVEAD, merge_cells
+from svead_spark.draw import HeavyHitters, fingerprints
+from svead_stream.batch import SVEAD
+from svead_stream.geometry import merge_cells
 
 Batches = Iterator[pa.RecordBatch]
 Work = Callable[[Batches], Batches]
 
-FIRST = "key long, loudness double, facts binary"
+FIRST = "key long, loudness double, stats binary"
 SECOND = "key long, copies long, row binary"
 THIRD = "cell int, count double, sum double, max double"
 
 
 def looking(names: Sequence[str], seed: int, slots: int) -> Work:
-    """First pass: facts about the columns, and the loudest values."""
+    """First pass: statistics of the columns, and the loudest values."""
 
     def look(batches: Batches) -> Batches:
-        loudest, facts = Loudest(slots), Facts(len(names))
+        hitters, stats = HeavyHitters(slots), ColumnStats(len(names))
         for batch in batches:
             X = matrix(batch.columns, names)
-            loudest.add_rows(fingerprints(X, seed))
-            facts.add(X)
-        if facts.rows:
-            yield _packed(loudest, facts)
+            hitters.add_rows(fingerprints(X, seed))
+            stats.add(X)
+        if stats.rows:
+            yield _packed(hitters, stats)
 
     return look
 
@@ -45,38 +46,38 @@ def merging(width: int, slots: int) -> Work:
     """The summaries of several tasks of the first pass become one."""
 
     def merge(batches: Batches) -> Batches:
-        loudest, facts = merged(batches, width, slots)
-        if facts.rows or len(loudest.kept()[0]):
-            yield _packed(loudest, facts)
+        hitters, stats = merged(batches, width, slots)
+        if stats.rows or len(hitters.kept()[0]):
+            yield _packed(hitters, stats)
 
     return merge
 
 
-def _packed(loudest: Loudest, facts: Facts) -> pa.RecordBatch:
-    """One row per value, and one for the facts with the error of the loudness."""
-    keys, loudness = loudest.kept()
+def _packed(hitters: HeavyHitters, stats: ColumnStats) -> pa.RecordBatch:
+    """One row per value, and one for the statistics of columns with the error of the loudness."""
+    keys, loudness = hitters.kept()
     context = TaskContext.get()
-    place = 0 if context is None else context.partitionId()  # spreads the facts over the tasks that merge
+    place = 0 if context is None else context.partitionId()  # spreads the statistics over the tasks that merge
     columns = {
         "key": pa.array(np.append(keys.view(np.int64), place)),
-        "loudness": pa.array(np.append(loudness, loudest.error)),
-        "facts": pa.concat_arrays([pa.nulls(len(keys), pa.binary()), pa.array([facts.to_bytes()], pa.binary())]),
+        "loudness": pa.array(np.append(loudness, hitters.error)),
+        "stats": pa.concat_arrays([pa.nulls(len(keys), pa.binary()), pa.array([stats.to_bytes()], pa.binary())]),
     }
     return pa.RecordBatch.from_pydict(columns)
 
 
-def merged(batches: Batches, width: int, slots: int) -> tuple[Loudest, Facts]:
+def merged(batches: Batches, width: int, slots: int) -> tuple[HeavyHitters, ColumnStats]:
     """What `looking` or `merging` has put into batches, together."""
-    loudest, facts = Loudest(slots), Facts(width)
+    hitters, stats = HeavyHitters(slots), ColumnStats(width)
     for batch in batches:
-        about = batch.column("facts")
+        about = batch.column("stats")
         is_value = np.asarray(about.is_null())
         numbers = batch.column("loudness").to_numpy()
         keys = batch.column("key").to_numpy().view(np.uint64)
-        loudest.add(keys[is_value], numbers[is_value], float(numbers[~is_value].sum()))
+        hitters.add(keys[is_value], numbers[is_value], float(numbers[~is_value].sum()))
         for data in about.drop_null().to_pylist():
-            facts.merge(Facts.from_bytes(data))
-    return loudest, facts
+            stats.merge(ColumnStats.from_bytes(data))
+    return hitters, stats
 
 
 def counting(names: Sequence[str], seed: int, load: Callable[[], NDArray[np.uint64]]) -> Work:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from svead_spark.columns import features, matrix, number, refuse_infinite
-from svead_stream.batch import SVEAD, score_table
+from svead_stream.batch import SVEAD
 
 
 def score(df: DataFrame, model: SVEAD, output_col: str = "score", columns: Sequence[str] | None = None) -> DataFrame:
@@ -75,11 +75,10 @@ def _function(spark: SparkSession, model: SVEAD, names: list[str]) -> Any:
     def scores(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         loaded = SVEAD.from_bytes(shared.value)
         loaded.n_jobs = 1  # Spark has a task for every core already
-        table = score_table(loaded.cells_)
         for batch in batches:
             X = matrix(_fields(batch, names), names)
             refuse_infinite(X, names)
-            yield pa.array(loaded._scores(X, table, "scores"))
+            yield pa.array(loaded.scores_of(X))
 
     return F.arrow_udf(scores, "double")  # type: ignore[attr-defined, unused-ignore]
 

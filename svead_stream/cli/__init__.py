@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
 
+from svead_stream.cli.options import old_spelling
 from svead_stream.errors import MissingExtra
 
 __all__ = ["cli", "main"]
 
-# name: (module, what --help says, the extra that brings its libraries)
+# Each is a function of that name in a module of that name; here is what --help says of it.
 _COMMANDS = {
-    "score": ("svead_stream.cli.score", "Score the rows of files or of a pipe.", None),
-    "watch": ("svead_stream.cli.watch", "Follow a growing file and print alerts as they come.", None),
-    "inspect": ("svead_stream.cli.inspect", "Show what a saved model is and has seen.", None),
-    "demo": ("svead_stream.cli.demo", "Watch it find faults in a made-up machine, live.", None),
-    "kafka": ("svead_kafka.cli", "Score Kafka topics: events in, scored events out.", "kafka"),
-    "spark": ("svead_spark.cli", "Score data sets on a Spark cluster.", "spark"),
+    "score": "Score the rows of files or of a pipe.",
+    "watch": "Follow a growing file and print alerts as they come.",
+    "inspect": "Show what a saved model is and has seen.",
+    "demo": "Watch it find faults in a made-up machine, live.",
 }
 
 
@@ -31,42 +34,71 @@ class ReaderIsGoneError(Exception):
     """`| head` has seen enough. Not an OSError: those click takes for failures by itself."""
 
 
+def _connectors() -> dict[str, EntryPoint]:
+    """The commands that connectors bring, by name."""
+    return {point.name: point for point in sorted(entry_points(group="svead_stream.commands"))}
+
+
+def _summary(point: EntryPoint) -> str:
+    """The first line of the docstring of a command's module, read and not imported: that could take long."""
+    package, _, module = point.module.partition(".")
+    found = find_spec(package)
+    for folder in (found.submodule_search_locations if found else None) or ():
+        source = Path(folder, *module.split(".")).with_suffix(".py")
+        if source.is_file():
+            return (ast.get_docstring(ast.parse(source.read_bytes())) or "").partition("\n")[0]
+    return ""
+
+
+def _missing(command: str | None, error: ModuleNotFoundError) -> MissingExtra:
+    """Which extra brings what a command lacks."""
+    point = _connectors().get(command or "")
+    extra = ",".join(point.extras) if point is not None else "files"
+    package = point.dist.name if point is not None and point.dist is not None else "svead-stream"
+    return MissingExtra(f"'{command}' needs {error.name}, which is not installed: pip install '{package}[{extra}]'")
+
+
 class LazyGroup(click.Group):
     """A group that imports a command only when it is asked for, not to list it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return [*_COMMANDS, *_connectors()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, extra = _COMMANDS[cmd_name]
+        if cmd_name in _COMMANDS:
+            command = getattr(importlib.import_module(f"svead_stream.cli.{cmd_name}"), cmd_name)
+            assert isinstance(command, click.Command)
+            return command
+        point = _connectors().get(cmd_name)
+        if point is None:
+            return super().get_command(ctx, cmd_name)
         try:
-            command = getattr(importlib.import_module(module), cmd_name)
+            loaded = point.load()
         except ModuleNotFoundError as error:
-            if extra is None:
-                raise
-            raise MissingExtra(
-                f"'{cmd_name}' needs {error.name}, which is not installed: pip install 'svead-stream[{extra}]'"
-            ) from error
-        assert isinstance(command, click.Command)
-        return command
+            raise _missing(cmd_name, error) from error
+        assert isinstance(loaded, click.Command)
+        return loaded
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise ReaderIsGoneError from error
+        except ModuleNotFoundError as error:  # a command loads what is heavy when it begins to work
+            raise _missing(ctx.invoked_subcommand, error) from error
+
+    def _summaries(self) -> dict[str, str]:
+        return _COMMANDS | {name: _summary(point) for name, point in _connectors().items()}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text, _) in _COMMANDS.items()])
+            formatter.write_dl(list(self._summaries().items()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         item = click.shell_completion.CompletionItem
-        return [item(name, help=c[1]) for name, c in _COMMANDS.items() if name.startswith(incomplete)]
+        return [item(name, help=text) for name, text in self._summaries().items() if name.startswith(incomplete)]
 
 
 _EPILOG = """\b
@@ -123,7 +155,7 @@ def _explain(error: Exception) -> int:
     """Put an error into one line on stderr; return the exit code."""
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx is not None else "svead-stream"
-        message = f"{error.format_message().rstrip('.')} (try '{command} --help')"
+        message = f"{_wrong(error).rstrip('.')} (try '{command} --help')"
     elif isinstance(error, click.ClickException):
         message = error.format_message()
     elif isinstance(error, OSError):
@@ -137,3 +169,10 @@ def _explain(error: Exception) -> int:
         message = message[:400] + " ..."
     click.echo(f"svead-stream: {message}", err=True)
     return error.exit_code if isinstance(error, click.ClickException) else 1
+
+
+def _wrong(error: click.UsageError) -> str:
+    """What was wrong; of an option that was there in an earlier release, what became of it."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        return old_spelling(error.option_name, error.ctx.command) or error.format_message()
+    return error.format_message()

@@ -105,7 +105,7 @@ class Columns:
                 self._seen.discard(name)  # nothing but missing values so far: decide later
 
     def _check(self, names: list[str]) -> None:
-        for option, wanted in (("--columns", self.use), ("--one-hot", self.one_hot), ("--ignore", self.ignore)):
+        for option, wanted in (("--features", self.use), ("--one-hot", self.one_hot), ("--ignore", self.ignore)):
             for name in wanted:
                 if name not in names:
                     raise click.UsageError(f"{option} {name}: no such column; there are {', '.join(names[:20])}")

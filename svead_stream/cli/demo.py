@@ -46,8 +46,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     show.status("starting: the first time takes longer, kernels are compiled ...")
     from pyarrow import csv
 
-    from svead_stream import StreamingSVEAD, warm_up
-    from svead_stream.alerts import ConformalFilter
+    from svead_stream import ConformalFilter, StreamingSVEAD, warm_up
     from svead_stream.cli.machine import MINUTES, machine
     from svead_stream.cli.run import Run
     from svead_stream.cli.tables import Batch
@@ -71,11 +70,11 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     for start in range(0, table.num_rows, _CHUNK):
         part = table.slice(start, _CHUNK)
         scored = run.step("machine.csv", Batch(part, np.arange(start + 2, start + 2 + part.num_rows)))
-        for i in scored.judged.alerts.nonzero()[0].tolist():
+        for i in scored.verdicts.reasons:
             line = score.alert(start + i, scored, i) if start + i >= MINUTES else None
             if line is not None:
                 show.line(line)
-        show.scores(scored.judged.scores.max(), run.model.threshold, bool(scored.judged.alerts.any()))
+        show.scores(scored.verdicts.scores.max(), run.model.threshold, bool(scored.verdicts.reasons))
         show.status(f"{part['time'][0].as_py():>11}  {show.sparkline()}  {score.so_far(start)}")
         late = began + start / _CHUNK * pause - time.perf_counter()
         if late > 0:
@@ -89,7 +88,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
 def _options(csv_path: str, report_path: str) -> dict[str, Any]:
     return {
         "files": (csv_path,),
-        "columns": (),
+        "features": (),
         "ignore": ("kind",),
         "one_hot": (),
         "label": "fault",
@@ -117,7 +116,7 @@ class _Score:
         from svead_stream.cli.machine import clock
 
         which = next((k for k, f in enumerate(self.faults) if f.start <= event < f.end), None)
-        (sensor, share), *_ = scored.shares[i].items()
+        (sensor, share), *_ = scored.verdicts.reasons[i].items()
         value = scored.features[sensor][i].as_py()
         if which is None:
             self.false += 1

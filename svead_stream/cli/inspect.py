@@ -28,7 +28,8 @@ def inspect(model: str, as_json: bool) -> None:
 
 def describe(model: Any) -> dict[str, Any]:
     """The facts about a model, whichever kind it is."""
-    from svead_stream.alerts import ConformalFilter
+    from svead_stream.judging import ConformalFilter
+    from svead_stream.parameters import values_of
     from svead_stream.streaming import StreamingSVEAD
 
     facts: dict[str, Any] = {"kind": type(model).__name__}
@@ -42,13 +43,15 @@ def describe(model: Any) -> dict[str, Any]:
         }
         model = model.detector
         facts["detector"] = type(model).__name__
-    facts["parameters"] = model._get_params() if hasattr(model, "_get_params") else model.get_params()
     if isinstance(model, StreamingSVEAD):
         facts |= {
+            "parameters": values_of(model),
             "events_seen": model.n_seen_,
             "missing_values": model.n_missing_,
             "features": [str(name) for name in model.feature_names_],
         }
+    else:
+        facts["parameters"] = model.get_params()
     return facts
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from svead_stream.alerts import Judged
+from svead_stream.record import Verdicts
 
 
 class LabelMeasures:
@@ -23,15 +23,15 @@ class LabelMeasures:
         self._counts = np.zeros((2, n_bins), dtype=np.int64)
         self.alerts = np.zeros(2, dtype=np.int64)  # without, with an anomaly
 
-    def add(self, labels: Any, judged: Judged) -> None:
+    def add(self, labels: Any, verdicts: Verdicts) -> None:
         """Count labelled rows; those without a label are left out."""
         known = ~np.isnan(labels)
         truth = labels[known].astype(np.int64)
-        bits = judged.scores[known].astype(np.float32).view(np.uint32)
+        bits = verdicts.scores[known].astype(np.float32).view(np.uint32)
         # As unsigned numbers floats are in order once negative ones are turned round.
         ordered = np.where(bits >> 31 == 1, ~bits, bits | np.uint32(1 << 31))
         np.add.at(self._counts, (truth, ordered >> self._SHIFT), 1)
-        np.add.at(self.alerts, truth[judged.alerts[known]], 1)
+        np.add.at(self.alerts, truth[verdicts.alerts[known]], 1)
 
     def result(self) -> dict[str, float] | None:
         """The figures, or nothing where there are only anomalies or none."""

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
+
 if TYPE_CHECKING:
-    from svead_stream.alerts import ConformalFilter
+    from svead_stream.judging import ConformalFilter
 
-F = TypeVar("F", bound=Callable[..., Any])
+Decorator = Callable[[Any], Any]
 
-_DETECTOR = ("n_partitions", "n_anchors", "normal_after", "memory", "scaling", "max_features", "seed")
-_ALERTS = ("alert_rate", "alert_window", "protect")
+_DETECTOR = tuple(parameter.name for parameter in DETECTOR)
+_FILTER = ("alert_rate", "alert_window", "protect")
+
+# What options were called once, and which does their work now.
+RENAMED = {
+    "--partitions": "--n-partitions",
+    "--anchors": "--n-anchors",
+    "--top": "--top-features",
+    "--columns": "--features",
+    "-c": "-f",
+}
+GONE = {
+    "--window": "--normal-after",
+    "--refresh": "--normal-after",
+    "--half-life": "--memory",
+    "--start-anew": "--normal-after",
+}
 
 
-class Events(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """A number of events, or `none` for a model that never forgets."""
+class Events(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer releases
+    """A number of events, or `none`."""
 
     name = "events"
 
@@ -30,83 +47,95 @@ class Events(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             self.fail(f"{value!r} is neither a number of events nor 'none'", param, ctx)
 
 
-def detector_options(command: F) -> F:
-    """Add the parameters of StreamingSVEAD and ConformalFilter."""
-    for option in reversed(
-        [
-            click.option(
-                "--alert-rate", type=float, default=0.01, show_default=True, help="Share of rows to alert on."
-            ),
-            click.option("--alert-window", type=int, help="Recent scores to rank among [default: by the alert rate]."),
-            click.option("--protect", is_flag=True, help="Keep alerts from being learned."),
-            click.option("--partitions", "n_partitions", type=int, default=24, show_default=True, help="Partitions."),
-            click.option("--anchors", "n_anchors", type=int, default=16, show_default=True, help="Anchors of each."),
-            click.option(
-                "--normal-after",
-                type=int,
-                default=256,
-                show_default=True,
-                help="Rows that something new lasts before it is normal.",
-            ),
-            click.option(
-                "--memory",
-                type=Events(),
-                default=20_000,
-                show_default=True,
-                help="Rows after which half of what was normal is forgotten, or none.",
-            ),
-            click.option("--scaling", default="mixed", show_default=True, help="How features are made comparable."),
-            click.option("--max-features", type=int, default=4096, show_default=True, help="Most features."),
-            click.option("--seed", type=int, default=0, show_default=True, help="Makes scores reproducible."),
-        ]
-    ):
-        command = option(command)
-    return command
+class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Names separated by commas."""
+
+    name = "names"
+    envvar_list_splitter = ","
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return tuple(part.strip() for part in str(value).split(",") if part.strip())
 
 
-def input_options(command: F) -> F:
-    """Add what says how to read the input and which of its columns to use."""
-    for option in reversed(
-        [
-            click.option(
-                "-c", "--columns", multiple=True, metavar="NAMES", help="Columns to use [default: all numbers]."
-            ),
-            click.option("-x", "--ignore", multiple=True, metavar="NAMES", help="Columns to leave out."),
-            click.option("--one-hot", multiple=True, metavar="NAMES", help="Columns of categories to encode."),
-            click.option("--label", metavar="NAME", help="Column of the truth (0/1): never learned, used to measure."),
-            click.option(
-                "--format", "input_format", type=click.Choice(["csv", "jsonl", "parquet"]), help="Of the input."
-            ),
-            click.option("--delimiter", metavar="CHAR", help="Of a CSV [default: found out]."),
-            click.option("--no-header", is_flag=True, help="The first line of a CSV is data."),
-            click.option(
-                "--load", "load_path", type=click.Path(exists=True, dir_okay=False), help="Model to go on with."
-            ),
-            click.option(
-                "--save", "save_path", type=click.Path(dir_okay=False, writable=True), help="Where to save it."
-            ),
-            click.option(
-                "--top", type=click.IntRange(0), default=3, show_default=True, help="Features named by alert."
-            ),
-            click.option(
-                "--rejects", "rejects_path", type=click.Path(dir_okay=False), help="Where bad rows go (JSON)."
-            ),
-            click.option("--strict", is_flag=True, help="Stop at the first bad row."),
-        ]
-    ):
-        command = option(command)
-    return command
+def old_spelling(option: str, command: click.Command) -> str | None:
+    """What became of an option that the command had once; None if it is news."""
+    spelled = {name for one in command.params for name in one.opts}
+    if RENAMED.get(option) in spelled:
+        return f"{option} is now {RENAMED[option]}"
+    if GONE.get(option) in spelled:
+        return f"{option} is gone: see {GONE[option]}"
+    return None
 
 
-def split(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Column names given one by one or with commas."""
-    return tuple(part.strip() for name in names for part in name.split(",") if part.strip())
+def option(parameter: Parameter, **settings: Any) -> Decorator:
+    """The option of a parameter, with its name, default, help and check; settings go to click, and win."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            parameter.check(value)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from error
+        return value
+
+    usual: dict[str, Any] = {"default": parameter.default, "help": parameter.help, "callback": check}
+    if parameter.kind is bool:
+        usual["is_flag"] = True
+    else:
+        usual["show_default"] = True
+        usual["type"] = click.Choice(parameter.choices) if parameter.choices else parameter.kind
+    if parameter.kind is float and parameter.optional:
+        usual["type"] = Events()
+    return click.option("--" + parameter.name.replace("_", "-"), **usual | settings)
+
+
+def names_option(*spelled: str, **settings: Any) -> Decorator:
+    """An option for names, given with commas, one by one, or both."""
+
+    def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+        return tuple(name for names in value for name in names)
+
+    return click.option(*spelled, type=Names(), multiple=True, metavar="NAMES", callback=flat, **settings)
+
+
+def with_options(options: Iterable[Decorator]) -> Decorator:
+    """Add options to a command; --help lists them in this order."""
+
+    def add(command: Any) -> Any:
+        for one in reversed(list(options)):
+            command = one(command)
+        return command
+
+    return add
+
+
+detector_options = with_options(
+    [
+        *(option(parameter) for parameter in (*ALERTS, *DETECTOR) if parameter is not SEED),
+        option(SEED, default=0),  # so that the same file has the same scores each time
+    ]
+)
+
+input_options = with_options(
+    [
+        names_option("-f", "--features", help="Columns to use [default: all numbers]."),
+        names_option("-x", "--ignore", help="Columns to leave out."),
+        names_option("--one-hot", help="Columns of categories to encode."),
+        click.option("--label", metavar="NAME", help="Column of the truth (0/1): never learned, used to measure."),
+        click.option("--format", "input_format", type=click.Choice(["csv", "jsonl", "parquet"]), help="Of the input."),
+        click.option("--delimiter", metavar="CHAR", help="Of a CSV [default: found out]."),
+        click.option("--no-header", is_flag=True, help="The first line of a CSV is data."),
+        click.option("--load", "load_path", type=click.Path(exists=True, dir_okay=False), help="Model to go on with."),
+        click.option("--save", "save_path", type=click.Path(dir_okay=False, writable=True), help="Where to save it."),
+        click.option("--rejects", "rejects_path", type=click.Path(dir_okay=False), help="Where bad rows go (JSON)."),
+        click.option("--strict", is_flag=True, help="Stop at the first bad row."),
+    ]
+)
 
 
 def make_model(ctx: click.Context, load_path: str | None) -> ConformalFilter:
     """A new model from the options, or the loaded one; its own parameters cannot be changed any more."""
     from svead_stream import StreamingSVEAD, load
-    from svead_stream.alerts import ConformalFilter
+    from svead_stream.judging import ConformalFilter
 
     given = ctx.params
     try:
@@ -116,7 +145,7 @@ def make_model(ctx: click.Context, load_path: str | None) -> ConformalFilter:
         model = load(load_path)
         on_command_line = {
             name
-            for name in (*_DETECTOR, *_ALERTS)
+            for name in (*_DETECTOR, *_FILTER)
             if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
         }
         fixed = sorted(on_command_line.intersection(_DETECTOR))
@@ -127,12 +156,9 @@ def make_model(ctx: click.Context, load_path: str | None) -> ConformalFilter:
         if not isinstance(model, ConformalFilter):
             raise click.UsageError(f"{load_path} holds a {type(model).__name__}, which does not score streams")
         if on_command_line:
-            changed = {name: given[name] for name in on_command_line}
-            if "alert_window" in changed:
-                changed["window"] = changed.pop("alert_window")
-            ConformalFilter(model.detector, **{"alert_rate": model.alert_rate, "window": model.window} | changed)
-            for name, value in changed.items():
-                setattr(model, name, value)
+            now = {name: given[name] for name in on_command_line}
+            model.change(now.get("alert_rate", model.alert_rate), now.get("alert_window", model.window))
+            model.protect = now.get("protect", model.protect)
         return model
     except ValueError as error:
         raise click.UsageError(str(error)) from error

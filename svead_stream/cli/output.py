@@ -15,13 +15,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from svead_stream.alerts import Judged
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.tables import Batch, Reject
+from svead_stream.record import FIELDS, Verdicts, top_features
 
-Shares = dict[str, float]  # feature name: its share in a score, largest first
-
-ADDED = ("score", "p_value", "alert", "top_features")
+_TOP_FEATURES = pa.list_(pa.struct([("feature", pa.string()), ("share", pa.float64())]))
 _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "jsonl", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _SUFFIXES |= {".parquet": "parquet", ".pq": "parquet"}
 
@@ -37,27 +35,31 @@ def output_format(path: str, asked: str | None, input_format: str) -> str:
 class Writer:
     """Writes rows with their scores; closing it leaves a complete file, also after an interruption."""
 
-    def __init__(self, path: str, format: str, delimiter: str, prefix: str) -> None:
+    def __init__(self, path: str, format: str, delimiter: str, prefix: str, top: int) -> None:
         self.path = path
         self.format = format
         self.delimiter = delimiter
-        self.names = [prefix + name for name in ADDED]
-        self.prefix = prefix
+        self.names = [prefix + name for name in FIELDS]
+        self.top = top
         self._sink: Any = None
         self._writer: Any = None
         self._schema: pa.Schema | None = None
 
-    def write(self, batch: Batch, judged: Judged, tops: Sequence[Shares]) -> None:
-        """Write the rows of a batch; `tops` holds one mapping a row, empty unless it is an alert."""
+    def write(self, batch: Batch, verdicts: Verdicts) -> None:
+        """Write the rows of a batch with what is said of them."""
         taken = [name for name in self.names if name in batch.table.column_names]
         if taken:
             raise click.UsageError(f"the input has a column named {taken[0]!r} already: give a --prefix")
         if self.format == "jsonl":
-            self._write_json(batch, judged, tops)
+            self._write_json(batch, verdicts)
             return
         table = batch.table
-        columns = [pa.array(judged.scores), pa.array(judged.p_values), pa.array(judged.alerts)]
-        columns.append(pa.array([as_text(top) if top else None for top in tops], pa.string()))
+        columns = [pa.array(verdicts.scores), pa.array(verdicts.p_values), pa.array(verdicts.alerts)]
+        tops: list[Any] = [None] * len(verdicts)
+        for i, reasons in verdicts.reasons.items():
+            top = top_features(reasons, self.top)
+            tops[i] = _dumps(top) if self.format == "csv" else top
+        columns.append(pa.array(tops, pa.string() if self.format == "csv" else _TOP_FEATURES))
         for name, column in zip(self.names, columns, strict=True):
             table = table.append_column(name, column)
         self._write_table(table)
@@ -81,18 +83,14 @@ class Writer:
         else:
             self._writer.write_table(table)
 
-    def _write_json(self, batch: Batch, judged: Judged, tops: Sequence[Shares]) -> None:
+    def _write_json(self, batch: Batch, verdicts: Verdicts) -> None:
         texts = batch.texts or [_as_json(row) for row in batch.table.to_pylist()]
-        score, p_value, alert, top_features = (json.dumps(name) for name in self.names)
         lines = []
-        columns = (judged.scores.tolist(), judged.p_values.tolist(), judged.alerts.tolist())
-        for text, s, p, is_alert, top in zip(texts, *columns, tops, strict=True):
+        for text, verdict in zip(texts, verdicts, strict=True):
             start = text.rstrip()[:-1].rstrip()  # all but the closing brace: the row stays as it stood
             comma = b"" if start.endswith(b"{") else b","
-            more = f"{score}:{s!r},{p_value}:{p!r},{alert}:{'true' if is_alert else 'false'}"
-            if top:
-                more += f",{top_features}:{json.dumps(_rounded(top), ensure_ascii=False)}"
-            lines.append(start + comma + more.encode() + b"}\n")
+            record = dict(zip(self.names, verdict.record(self.top).values(), strict=False))  # alerts alone have all
+            lines.append(start + comma + _dumps(record)[1:].encode() + b"\n")
         self._open().write(b"".join(lines))
 
     def flush(self) -> None:
@@ -129,13 +127,8 @@ class _Stdout:
         return 0
 
 
-def as_text(top: Shares) -> str:
-    """`load=0.62;temperature=0.21`: easy to read, and to split."""
-    return ";".join(f"{name}={share:.2f}" for name, share in top.items())
-
-
-def _rounded(top: Shares) -> Shares:
-    return {name: round(share, 4) for name, share in top.items()}
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _as_json(row: dict[str, Any]) -> bytes:
@@ -148,18 +141,22 @@ def _csv_line(cells: Sequence[str], delimiter: str) -> bytes:
     return line.getvalue().encode()
 
 
-def _as_csv(table: pa.Table, delimiter: str) -> pa.Buffer:
-    """Rows without a header, quoted only where a cell of the batch needs it."""
-    for quoting in ("none", "needed"):
-        sink = pa.BufferOutputStream()
-        options = pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting)
-        try:
-            pa.csv.write_csv(table, sink, options)
-            break
-        except pa.ArrowInvalid:
-            if quoting == "needed":
-                raise
-    return sink.getvalue()
+def _as_csv(table: pa.Table, delimiter: str) -> bytes:
+    """Rows without a header, quoted only where a cell of the batch needs it, and in the last column, which is JSON."""
+    try:
+        lines = _written(table.select(table.column_names[:-1]), delimiter, "none").split(b"\n")[:-1]
+    except pa.ArrowInvalid:
+        return _written(table, delimiter, "needed")
+    end = delimiter.encode()
+    texts = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in table.column(-1).to_pylist()]
+    return b"".join([line + end + text.encode() + b"\n" for line, text in zip(lines, texts, strict=True)])
+
+
+def _written(table: pa.Table, delimiter: str, quoting: str) -> bytes:
+    sink = pa.BufferOutputStream()
+    pa.csv.write_csv(table, sink, pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _flat_schema(schema: pa.Schema) -> pa.Schema:

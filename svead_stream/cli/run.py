@@ -13,16 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import svead_stream
-from svead_stream.alerts import ConformalFilter
 from svead_stream.cli.columns import Columns, labels, with_numbers
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.measures import LabelMeasures
-from svead_stream.cli.options import split
 from svead_stream.cli.output import Rejects, Writer, output_format
 from svead_stream.cli.progress import Progress
 from svead_stream.cli.scoring import Scored, Scorer, detector_of
 from svead_stream.cli.sources import Source
 from svead_stream.cli.tables import Batch, CsvOptions, read
+from svead_stream.judging import ConformalFilter
+from svead_stream.parameters import values_of
 from svead_stream.report import Alert, Recorder, render
 
 _USUAL = 1024  # recent rows that tell what is usual
@@ -37,9 +37,9 @@ class Run:
         label = options["label"]
         known = tuple(map(str, detector_of(model).feature_names_))
         columns = Columns(
-            use=split(options["columns"]),
-            ignore=split(options["ignore"]) + ((label,) if label else ()),
-            one_hot=split(options["one_hot"]),
+            use=options["features"],
+            ignore=options["ignore"] + ((label,) if label else ()),
+            one_hot=options["one_hot"],
             known=known,
         )
         self.scorer = Scorer(model, columns, options["learn"])
@@ -86,13 +86,13 @@ class Run:
     def step(self, name: str, batch: Batch) -> Scored:
         """Score a batch, and count it."""
         scored = self.scorer.score(name, batch)
-        self.n_alerts += int(scored.judged.alerts.sum())
+        self.n_alerts += int(scored.verdicts.alerts.sum())
         self.rejects.add(scored.batch.rejects)
         if not self._told and scored.batch.table.num_rows:
             self._tell_columns(name, scored)
         truth = self._labels(scored.batch)
         if self.measures is not None and truth is not None:
-            self.measures.add(truth, scored.judged)
+            self.measures.add(truth, scored.verdicts)
         if self.recorder is not None:
             self._record(self.recorder, name, scored, truth)
         return scored
@@ -115,41 +115,37 @@ class Run:
 
     def write(self, source: Source, format: str, scored: Scored) -> None:
         """Send rows on their way; those that are no alerts stay behind if only alerts are wanted."""
-        batch, judged, shares = scored.batch, scored.judged, scored.shares
+        batch, verdicts = scored.batch, scored.verdicts
         if self.writer is None:
             path = self.options["output"]
             chosen = output_format(path, self.options["output_format"], format)
             delimiter = "\t" if ".tsv" in path else "," if ".csv" in path else source.delimiter
-            self.writer = Writer(path, chosen, delimiter, self.options["prefix"])
+            top = self.options["top_features"]
+            self.writer = Writer(path, chosen, delimiter, self.options["prefix"], top)
         if format == "csv" and self.writer.format != "csv":
             batch = with_numbers(batch, scored.features)  # a CSV stays as it was written; elsewhere numbers are numbers
         if self.options["only_alerts"]:
-            shares = [one for one, alert in zip(shares, judged.alerts.tolist(), strict=True) if alert]
-            batch, judged = batch.without(~judged.alerts), judged.only(judged.alerts)
-        top = self.options["top"]
-        self.writer.write(batch, judged, [dict(list(one.items())[:top]) if one else one for one in shares])
+            batch, verdicts = batch.without(~verdicts.alerts), verdicts.only_alerts()
+        self.writer.write(batch, verdicts)
         if source.size is None:  # a pipe may be slow, and somebody may be waiting at its other end
             self.writer.flush()
 
     # the report
 
     def _record(self, recorder: Recorder, name: str, scored: Scored, truth: npt.NDArray[np.float64] | None) -> None:
-        judged = scored.judged
-        starts = [start for start, _ in scored.thresholds] + [len(judged.scores)]
-        for (start, threshold), end in zip(scored.thresholds, starts[1:], strict=True):
-            part = slice(start, end)
-            recorder.add_rows(
-                judged.scores[part], judged.alerts[part], threshold, None if truth is None else truth[part]
-            )
-            alerts = start + np.flatnonzero(judged.alerts[part])
-            features = scored.features.slice(start, end - start)
-            if len(alerts):
-                usual = _usual(self._usual if self._usual is not None else features)
-                for i in alerts.tolist():
-                    recorder.add_shares(scored.shares[i])
-                    strength = judged.scores[i] / threshold if threshold > 0 else np.inf
-                    if recorder.wants(strength):
-                        recorder.add_alert(self._alert(name, scored, i, threshold, usual, truth))
+        verdicts, n = scored.verdicts, scored.features.num_rows
+        recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth)
+        before = self.n_rows - n  # so that what is usual does not depend on how the input was cut into batches
+        for start in range(-(before % _USUAL), n, _USUAL):
+            part = range(max(start, 0), min(start + _USUAL, n))
+            features = scored.features.slice(part.start, len(part))
+            alerts = part.start + np.flatnonzero(verdicts.alerts[part.start : part.stop])
+            usual = _usual(self._usual if self._usual is not None else features) if len(alerts) else {}
+            for i in alerts.tolist():
+                recorder.add_shares(verdicts.reasons[i])
+                threshold = verdicts.thresholds[i]
+                if recorder.wants(verdicts.scores[i] / threshold if threshold > 0 else np.inf):
+                    recorder.add_alert(self._alert(name, scored, i, usual, truth))
             self._usual = _last_rows(self._usual, features)
 
     def _alert(
@@ -157,24 +153,28 @@ class Run:
         name: str,
         scored: Scored,
         i: int,
-        threshold: float,
         usual: dict[str, list[float]],
         truth: npt.NDArray[np.float64] | None,
     ) -> Alert:
-        table, features = scored.batch.table, scored.features
+        table, features, verdict = scored.batch.table, scored.features, scored.verdicts[i]
         row = self.n_rows - features.num_rows + i + 1
         others = [column for column in table.column_names if column not in features.column_names]
         return Alert(
             row=row,
             where=f"{name}, line {scored.batch.lines[i]}",
-            score=float(scored.judged.scores[i]),
-            p_value=float(scored.judged.p_values[i]),
-            threshold=threshold,
+            score=verdict.score,
+            p_value=verdict.p_value,
+            threshold=float(scored.verdicts.thresholds[i]),
             label=None if truth is None or np.isnan(truth[i]) else int(truth[i]),
             context={column: str(table[column][i].as_py())[:80] for column in others[:8]},
             features=[
-                {"name": feature, "value": features[feature][i].as_py(), "share": share, "usual": usual.get(feature)}
-                for feature, share in scored.shares[i].items()
+                {
+                    "name": feature,
+                    "value": features[feature][i].as_py(),
+                    "share": share,
+                    "usual": usual.get(str(feature)),
+                }
+                for feature, share in scored.verdicts.reasons[i].items()
             ],
         )
 
@@ -218,7 +218,7 @@ class Run:
 
     def _settings(self) -> dict[str, Any]:
         return {
-            **detector_of(self.model)._get_params(),
+            **values_of(detector_of(self.model)),
             "alert_rate": self.model.alert_rate,
             "alert_window": self.model.capacity,
             "protect": self.model.protect,

@@ -96,22 +96,20 @@ def _follow(run: Any, options: dict[str, Any]) -> None:
 
 
 def _print_alerts(run: Any, name: str, scored: Any, options: dict[str, Any]) -> None:
-    for i in scored.judged.alerts.nonzero()[0].tolist():
-        score, p_value = float(scored.judged.scores[i]), float(scored.judged.p_values[i])
-        line = int(scored.batch.lines[i])
-        top = list(scored.shares[i].items())[: options["top"]]
-        values = {feature: scored.features[feature][i].as_py() for feature, _ in top}
+    for i in scored.verdicts.reasons:
+        line, record = int(scored.batch.lines[i]), scored.verdicts[i].record(options["top_features"])
         if options["as_json"]:
-            alert = {"file": name, "line": line, "score": score, "p_value": p_value}
-            alert["top_features"] = {feature: round(share, 4) for feature, share in top}
-            alert["row"] = scored.batch.table.slice(i, 1).to_pylist()[0]
-            click.echo(json.dumps(alert, default=str))
+            row = scored.batch.table.slice(i, 1).to_pylist()[0]
+            click.echo(json.dumps(record | {"source": {"file": name, "line": line}, "event": row}, default=str))
         else:
-            click.echo(alert_line(line, score, p_value, [(f, values[f], share) for f, share in top]))
+            values = {top["feature"]: scored.features[top["feature"]][i].as_py() for top in record["top_features"]}
+            click.echo(alert_line(line, record, values))
 
 
-def alert_line(line: int, score: float, p_value: float, top: list[tuple[str, float | None, float]]) -> str:
+def alert_line(line: int, record: dict[str, Any], values: dict[str, float]) -> str:
     """One alert for people: where, how strange, and what it was due to."""
-    reasons = ", ".join(f"{f} = {'missing' if v is None else f'{v:.4g}'} ({share:.0%})" for f, v, share in top)
+    tops = [(values[top["feature"]], top["feature"], top["share"]) for top in record["top_features"]]
+    reasons = ", ".join(f"{feature} = {value:.4g} ({share:.0%})" for value, feature, share in tops)
     start = click.style(f"line {line:,}", bold=True)
-    return f"{start}  score {click.style(f'{score:.3g}', fg='red')}  p {p_value:.2g}  {reasons}"
+    score = click.style(f"{record['score']:.3g}", fg="red")
+    return f"{start}  score {score}  p {record['p_value']:.2g}  {reasons}"

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.kernels.search import BLOCK, F32, F64, I32, I64, add_to_cell, locate_block, to_frame, transpose
+from svead_stream.kernels.layout import BLOCK, F64, I32, Partitions, Points
+from svead_stream.kernels.search import add_to_cell, locate_block, to_frame, transpose
 from svead_stream.kernels.simd import kernel
 
 # columns of a score table
@@ -15,24 +16,16 @@ SLOPE, CONSTANT = 0, 1
 
 
 class Geometry(NamedTuple):
-    """Partitions as the search needs them; nothing in it changes."""
+    """Partitions, and the frame that they are placed in; nothing in it changes."""
 
-    centre: F64  # (d,)
-    rate: F64  # (d,)
-    product: F32  # (t, d, mp)
-    bias: F32  # (t, mp)
-    placed: F32  # (t, m, dp)
-    scale: F32  # (t, dp)
-    feature: I64  # (t, d)
-    metric: F64  # (t, 5)
+    frame: F64  # (3, d)
+    partitions: Partitions
 
 
 class Scratch(NamedTuple):
     """Room for one block of points; one per thread."""
 
-    x: F32  # (BLOCK, dp)
-    xt: F32  # (d, BLOCK)
-    gaps: I64  # (BLOCK,)
+    points: Points  # without warped units
     found: I32  # (BLOCK,)
     apart: F64  # (BLOCK,)
     summed: F64  # (BLOCK,)
@@ -40,11 +33,9 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(geometry: Geometry) -> Scratch:
-    d, dp = geometry.centre.shape[0], geometry.scale.shape[1]
+    d, dp = geometry.frame.shape[1], geometry.partitions.scale.shape[1]
     return Scratch(
-        np.zeros((BLOCK, dp), np.float32),
-        np.zeros((d, BLOCK), np.float32),
-        np.zeros(BLOCK, np.int64),
+        Points(np.zeros((BLOCK, dp), np.float32), np.zeros((d, BLOCK), np.float32), np.zeros(BLOCK, np.int64)),
         np.zeros(BLOCK, np.int32),
         np.zeros(BLOCK),
         np.zeros(BLOCK),
@@ -59,31 +50,18 @@ def run(X: NDArray[np.floating], geometry: Geometry, room: Scratch, cells: F64, 
     A point that falls into cell j at distance d scores `table[k, j, SLOPE] * d + table[k, j, CONSTANT]`; cells whose
     slope is NaN do not score.
     """
-    t, d = geometry.metric.shape[0], geometry.centre.shape[0]
+    frame, partitions, points = geometry.frame, geometry.partitions, room.points
+    t, d = partitions.metric.shape[0], frame.shape[1]
     learn = cells.shape[0] > 0
     for first in range(0, X.shape[0], BLOCK):
         n = min(BLOCK, X.shape[0] - first)
         for b in range(n):
-            _, room.gaps[b] = to_frame(X[first + b], geometry.centre, geometry.rate, room.x[b])
-            transpose(room.x[b], 0, room.xt, 0, b, d)
+            _, points.gaps[b] = to_frame(X[first + b], frame, points.x[b])
+            transpose(points.x[b], 0, points.xt, 0, b, d)
             room.summed[b] = 0.0
             room.scored[b] = 0.0
         for k in range(t):
-            locate_block(
-                k,
-                n,
-                room.x,
-                room.xt,
-                room.gaps,
-                geometry.product,
-                geometry.bias,
-                geometry.placed,
-                geometry.scale,
-                geometry.feature,
-                geometry.metric,
-                room.found,
-                room.apart,
-            )
+            locate_block(k, n, points, partitions, room.found, room.apart)
             for b in range(n):
                 j = room.found[b]
                 if j >= 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from svead_stream.kernels.search import F64
+from svead_stream.kernels.layout import F64
 from svead_stream.kernels.simd import kernel
 
 FEW, MANY = 10, 2000  # events in the two means
@@ -74,15 +74,3 @@ def to_score(strangeness: float, again: bool, seen: int, relative: bool, levels:
         return 0.0
     final = raised(strangeness, again, levels)
     return min(1.0 - math.exp(-final), highest(seen)) if relative else final
-
-
-@kernel
-def to_scores(X: F64, strangeness: F64, seen: int, relative: bool, learn: bool, levels: F64, last: F64) -> None:
-    """The same for the rows of X in order, in place of their strangeness; each is then followed if asked."""
-    for i in range(X.shape[0]):
-        own, again = strangeness[i], repeats(X[i], last)
-        strangeness[i] = to_score(own, again, seen, relative, levels)
-        if learn and not math.isnan(own):
-            follow(own, again, seen, levels)
-            remember(X[i], last)
-            seen += 1

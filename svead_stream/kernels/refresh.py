@@ -4,42 +4,35 @@ from __future__ import annotations
 
 import math
 
-from svead_stream.kernels.model import (
-    CONSTANT_RATE,
-    FIRST_BUILD,
+from svead_stream.kernels.layout import (
+    ANCHORS,
+    BLOCK,
+    CENTRE,
+    COUNT,
+    F64,
+    INVERSE_UNIT,
     IQR,
     LOG,
     MIXED,
-    NO_UNIT,
     NONE,
-    POINTS_PER_ANCHOR,
     RANGE,
+    RATE,
     SEEN,
-    SMALLEST_SCALE,
     STD,
     STORED,
-    SURPRISING,
-    SURVEYED,
-    TRIM,
-    TRIMMED,
-    WAIT,
-    YOUNG,
-    Plan,
-    State,
-    choose,
-    draw,
-)
-from svead_stream.kernels.search import (
-    ANCHORS,
-    BLOCK,
-    COUNT,
-    F32,
-    F64,
-    INVERSE_UNIT,
-    SATURATED,
     SUM,
     TOTAL,
+    TRIM,
+    WAIT,
+    WARP_RATE,
     WARPED,
+    Plan,
+    Points,
+    State,
+)
+from svead_stream.kernels.rng import choose, draw
+from svead_stream.kernels.search import (
+    SATURATED,
     add_to_cell,
     locate_block,
     place,
@@ -50,6 +43,16 @@ from svead_stream.kernels.search import (
     warp,
 )
 from svead_stream.kernels.simd import LANES, exchange, kernel
+
+FIRST_BUILD = 8  # events learned when the first partitions are built
+YOUNG = 256  # events up to which all partitions are rebuilt whenever the stream has doubled
+POINTS_PER_ANCHOR = 4  # at least, in the sample; a young model has fewer anchors
+SMALLEST_SCALE = 1e-150  # a feature that spreads less is constant
+CONSTANT_RATE = 1e300  # of a feature that never varied: whatever differs lies at the end of the frame, one spread away
+NO_UNIT = 0.25  # the unit of a partition whose points all lie on anchors
+TRIMMED = 0.1  # share of the sample, the most suspicious, that is left out of anchors and scales
+SURPRISING = 0.5  # share of settled points that an event has to be stranger than, to wait before it is settled itself
+SURVEYED = 512  # events at least between two looks at centres and spreads
 
 
 @kernel
@@ -66,14 +69,14 @@ def until_refresh(n: int) -> int:
 @kernel
 def survey(state: State, plan: Plan) -> None:
     """Look at the kept sample: where each feature lies and how it spreads; then move to the new frame."""
-    kept, n, d = state.order, list_kept(state, plan), state.centre.shape[0]
-    values, counts = state.values, state.source
+    kept, n, d = state.scratch.order, list_kept(state, plan), state.frame.shape[1]
+    values, counts = state.scratch.values, state.scratch.counts
     for first in range(0, d, LANES):  # as many columns at once as a line of the cache holds
         together = min(LANES, d - first)
-        counts[:LANES] = 0
+        counts[:] = 0
         for i in range(n):
             for g in range(together):
-                v = state.rows[kept[i], first + g]
+                v = state.sample.rows[kept[i], first + g]
                 counts[g] += v == v
                 values[i, g] = v if v == v else math.inf
         sort_columns(values, n)
@@ -85,11 +88,11 @@ def survey(state: State, plan: Plan) -> None:
 @kernel
 def survey_feature(f: int, values: F64, n: int, state: State) -> None:
     """Centre, spreads and rates of one feature from its sorted values; rates of 0 where there are none."""
-    state.rate[f] = 0.0
-    state.warp_rate[f] = 0.0
+    state.frame[RATE, f] = 0.0
+    state.frame[WARP_RATE, f] = 0.0
     if n == 0:
         return
-    state.centre[f] = quantile(values, n, 0.5)
+    state.frame[CENTRE, f] = quantile(values, n, 0.5)
     reach, between, apart = values[n - 1] - values[0], 0.0, 0.0
     if reach > SMALLEST_SCALE:
         between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
@@ -97,11 +100,11 @@ def survey_feature(f: int, values: F64, n: int, state: State) -> None:
         if 0.0 < state.spread[RANGE, f] <= SMALLEST_SCALE:  # the first time that it varies
             for k in range(state.weight.shape[0]):
                 if state.weight[k, f] > 0:
-                    state.weight[k, f] = 1.0 if state.metric[k, WARPED] > 0 else 1.0 / reach
+                    state.weight[k, f] = 1.0 if state.partitions.shape[k, WARPED] > 0 else 1.0 / reach
     elif state.spread[RANGE, f] > SMALLEST_SCALE:  # constant now, but it was not always
         reach = apart = state.spread[RANGE, f]
     else:
-        state.rate[f] = state.warp_rate[f] = CONSTANT_RATE
+        state.frame[RATE, f] = state.frame[WARP_RATE, f] = CONSTANT_RATE
         state.spread[:, f] = float(SATURATED) / CONSTANT_RATE
         state.spread[IQR, f] = 0.0
         state.spread[LOG, f] = warp(float(SATURATED))
@@ -111,8 +114,8 @@ def survey_feature(f: int, values: F64, n: int, state: State) -> None:
     state.spread[IQR, f] = between if between > SMALLEST_SCALE else 0.0
     state.spread[RANGE, f] = reach
     state.spread[LOG, f] = 1.0  # warped units are comparable as they are
-    state.rate[f] = 1.0 / apart
-    state.warp_rate[f] = 1.0 / (between if between > SMALLEST_SCALE else reach)
+    state.frame[RATE, f] = 1.0 / apart
+    state.frame[WARP_RATE, f] = 1.0 / (between if between > SMALLEST_SCALE else reach)
 
 
 @kernel
@@ -163,13 +166,13 @@ def deviation(values: F64, n: int) -> float:
 
 @kernel
 def is_old(i: int, state: State, plan: Plan) -> bool:
-    return state.arrived[i] <= state.counters[SEEN] - plan.normal_after
+    return state.sample.arrived[i] <= state.counters[SEEN] - plan.normal_after
 
 
 @kernel
 def is_settled(i: int, state: State, plan: Plan) -> bool:
     """Whether a point of the sample may count as normal: it did not surprise, or it came long enough ago."""
-    return state.suspicion[i] <= state.cutoff[WAIT] or is_old(i, state, plan)
+    return state.sample.suspicion[i] <= state.cutoff[WAIT] or is_old(i, state, plan)
 
 
 @kernel
@@ -177,8 +180,8 @@ def list_kept(state: State, plan: Plan) -> int:
     """Put the points of the sample that are not left out into the order, and return how many they are."""
     n = 0
     for i in range(state.counters[STORED]):
-        if state.suspicion[i] <= state.cutoff[TRIM] and is_settled(i, state, plan):
-            state.order[n] = i
+        if state.sample.suspicion[i] <= state.cutoff[TRIM] and is_settled(i, state, plan):
+            state.scratch.order[n] = i
             n += 1
     return n
 
@@ -190,9 +193,9 @@ def take_cutoffs(state: State, plan: Plan) -> None:
     Where most score alike, as points of few distinct values do, the others are not strange but rare: none is trimmed.
     A young model cannot tell what is new: nothing waits.
     """
-    values, n = state.far, state.counters[STORED]
+    values, n = state.scratch.far, state.counters[STORED]
     for i in range(n):
-        values[i] = state.suspicion[i]
+        values[i] = state.sample.suspicion[i]
     usual = select_quantile(values, n, 0.5)
     trim = select_quantile(values, n, 1.0 - TRIMMED)
     largest = 0.0
@@ -202,7 +205,7 @@ def take_cutoffs(state: State, plan: Plan) -> None:
     old = 0
     for i in range(n):
         if is_old(i, state, plan):
-            values[old] = state.suspicion[i]
+            values[old] = state.sample.suspicion[i]
             old += 1
     young = state.counters[SEEN] < 2 * plan.normal_after or old == 0
     state.cutoff[WAIT] = largest if young else select_quantile(values, old, SURPRISING)
@@ -212,7 +215,7 @@ def take_cutoffs(state: State, plan: Plan) -> None:
 def select_quantile(values: F64, n: int, q: float) -> float:
     """The quantile of n values in any order, which are moved around."""
     k = int(q * (n - 1))
-    divide(values, n, k)
+    quickselect(values, n, k)
     for i in range(k + 2, n):
         if values[i] < values[k + 1]:
             values[i], values[k + 1] = values[k + 1], values[i]
@@ -220,7 +223,7 @@ def select_quantile(values: F64, n: int, q: float) -> float:
 
 
 @kernel
-def divide(values: F64, n: int, k: int) -> None:
+def quickselect(values: F64, n: int, k: int) -> None:
     """Hoare's selection: move values around so that none before the k-th is larger and none after it is smaller."""
     low, high = 0, n - 1
     while low < high:
@@ -247,7 +250,7 @@ def divide(values: F64, n: int, k: int) -> None:
 def move_frame(state: State) -> None:
     """Derive everything that depends on the frame."""
     place_sample(state, -1)
-    for k in range(state.metric.shape[0]):
+    for k in range(state.partitions.metric.shape[0]):
         place_partition(k, state)
 
 
@@ -255,41 +258,32 @@ def move_frame(state: State) -> None:
 def place_sample(state: State, since: int) -> None:
     """Coordinates of the points of the sample that arrived after as many events as given."""
     for i in range(state.counters[STORED]):
-        if state.arrived[i] > since:
+        if state.sample.arrived[i] > since:
             block, b = i // BLOCK, i % BLOCK
-            _, state.sample_gaps[block, b] = to_coordinates(
-                state.rows[i], state, state.sample[block, b], state.sample_t[block], b
-            )
+            to_coordinates(state.sample.rows[i], state, points_of(state, block), b)
 
 
 @kernel
-def to_coordinates(row: F64, state: State, x: F32, xt: F32, b: int) -> tuple[int, int]:
-    """A row's frame units and warped units, into its row of a block and its column b of the transposed block."""
-    d, dp = state.centre.shape[0], state.placed.shape[2]
-    present, gaps = to_frame(row, state.centre, state.rate, x)
-    to_warped(row, state.centre, state.warp_rate, x[dp:])
-    transpose(x, 0, xt, 0, b, d)
-    transpose(x, dp, xt, d, b, d)
-    return present, gaps
+def points_of(state: State, block: int) -> Points:
+    """One block of the sample."""
+    points = state.points
+    return Points(points.x[block], points.xt[block], points.gaps[block])
+
+
+@kernel
+def to_coordinates(row: F64, state: State, points: Points, b: int) -> int:
+    """Make a row point b of a block; returns how many of its values are numbers."""
+    d, dp, x = state.frame.shape[1], state.partitions.placed.shape[2], points.x[b]
+    present, points.gaps[b] = to_frame(row, state.frame, x)
+    to_warped(row, state.frame, x[dp:])
+    transpose(x, 0, points.xt, 0, b, d)
+    transpose(x, dp, points.xt, d, b, d)
+    return present
 
 
 @kernel
 def place_partition(k: int, state: State) -> None:
-    place(
-        k,
-        state.anchors,
-        state.weight,
-        state.centre,
-        state.rate,
-        state.warp_rate,
-        state.metric,
-        state.product,
-        state.bias,
-        state.placed,
-        state.scale,
-        state.feature,
-        state.halves,
-    )
+    place(k, state.anchors, state.weight, state.frame, state.partitions, state.scratch.halves)
 
 
 @kernel
@@ -297,10 +291,10 @@ def weigh(k: int, state: State, scaling: int) -> None:
     """Give partition k a random half or more of the features, each scaled by its spread or warped."""
     if scaling == MIXED:
         scaling = k % MIXED
-    state.metric[k, WARPED] = scaling == LOG
-    known, n = state.order, 0
-    for f in range(state.rate.shape[0]):
-        if state.rate[f] > 0:
+    state.partitions.shape[k, WARPED] = scaling == LOG
+    known, n = state.scratch.order, 0
+    for f in range(state.frame.shape[1]):
+        if state.frame[RATE, f] > 0:
             known[n] = f
             n += 1
     least = (n + 1) // 2
@@ -320,37 +314,24 @@ def weigh(k: int, state: State, scaling: int) -> None:
 @kernel
 def build(k: int, state: State, plan: Plan) -> None:
     """Draw new anchors for partition k from the kept points, and pass all settled ones through their cells."""
-    stored, d = state.counters[STORED], state.centre.shape[0]
-    kept, n = state.order, list_kept(state, plan)
+    stored, d = state.counters[STORED], state.frame.shape[1]
+    kept, n = state.scratch.order, list_kept(state, plan)
     m = min(state.anchors.shape[1], max(1, n // POINTS_PER_ANCHOR))
     choose(state.rng, kept, n, m)
-    state.metric[k, ANCHORS] = m
+    state.partitions.shape[k, ANCHORS] = m
     for j in range(m):
         for f in range(d):
-            v = state.rows[kept[j], f]
-            state.anchors[k, j, f] = v if v == v else state.centre[f]
+            v = state.sample.rows[kept[j], f]
+            state.anchors[k, j, f] = v if v == v else state.frame[CENTRE, f]
     weigh(k, state, plan.scaling)
     place_partition(k, state)
 
     state.cells[k] = 0.0
-    found, apart = state.cell_of, state.far
+    found, apart = state.scratch.cell_of, state.scratch.far
     for block in range((stored + BLOCK - 1) // BLOCK):
         first = block * BLOCK
-        locate_block(
-            k,
-            min(BLOCK, stored - first),
-            state.sample[block],
-            state.sample_t[block],
-            state.sample_gaps[block],
-            state.product,
-            state.bias,
-            state.placed,
-            state.scale,
-            state.feature,
-            state.metric,
-            found[first:],
-            apart[first:],
-        )
+        n = min(BLOCK, stored - first)
+        locate_block(k, n, points_of(state, block), state.partitions, found[first:], apart[first:])
     total = 0.0
     for i in range(stored):
         if not is_settled(i, state, plan):
@@ -362,14 +343,14 @@ def build(k: int, state: State, plan: Plan) -> None:
     for j in range(m):
         count, distances = state.cells[k, j, COUNT], state.cells[k, j, SUM]
         summed += score_in_cell(distances, count, distances * count, total)
-    state.metric[k, TOTAL] = total
-    state.metric[k, INVERSE_UNIT] = total / summed if summed > 0.0 else 1.0 / NO_UNIT
+    state.partitions.metric[k, TOTAL] = total
+    state.partitions.metric[k, INVERSE_UNIT] = total / summed if summed > 0.0 else 1.0 / NO_UNIT
 
 
 @kernel
 def refresh(state: State, plan: Plan) -> None:
     """Refresh what is due after the last event: all partitions of a young model, else the next ones in turn."""
-    n, t = state.counters[SEEN], state.metric.shape[0]
+    n, t = state.counters[SEEN], state.partitions.metric.shape[0]
     first, last = (n - BLOCK) * t // plan.refresh, n * t // plan.refresh
     every = max(plan.refresh, SURVEYED)
     surveyed = (n - BLOCK) // every < n // every

@@ -17,8 +17,26 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from svead_stream.kernels.layout import (
+    ANCHORS,
+    BLOCK,
+    CENTRE,
+    COUNT,
+    F32,
+    F64,
+    I32,
+    LENGTH,
+    MAX,
+    RATE,
+    SUM,
+    TOTAL,
+    USED,
+    WARP_RATE,
+    WARPED,
+    Partitions,
+    Points,
+)
 from svead_stream.kernels.simd import (
     LANES,
     fma,
@@ -36,26 +54,11 @@ from svead_stream.kernels.simd import (
     total,
 )
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U64 = NDArray[np.uint64]
-
-BLOCK = 64  # points searched together; partitions are refreshed at multiples of it
 LARGEST = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squared: missing
 SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
 NOTHING = np.float32(-np.inf)
 _ONE, _LARGE = (int(np.float64(v).view(np.int64)) for v in (1.0, 2.0**52))
 WIDTH = 0.25  # how much of a cell's mean distance adds to that of an event in it
-# positions in a partition's metric
-LENGTH, INVERSE_UNIT, USED, ANCHORS, WARPED, TOTAL = 0, 1, 2, 3, 4, 5
-# positions in a cell
-COUNT, SUM, MAX = 0, 1, 2
-
-
-def padded(n: int, to: int) -> int:
-    return -(-n // to) * to
 
 
 @kernel
@@ -65,12 +68,13 @@ def is_number(v: float) -> bool:
 
 
 @kernel
-def to_frame(row: F64, centre: F64, rate: F64, x: F32) -> tuple[int, int]:
+def to_frame(row: F64, frame: F64, x: F32) -> tuple[int, int]:
     """Put a row into frame units.
 
-    Answers how many values are numbers, and how many are missing of the features that the frame knows; only these
+    Returns how many values are numbers, and how many are missing of the features that the frame knows; only these
     become NaN.
     """
+    centre, rate = frame[CENTRE], frame[RATE]
     present, gaps = 0, 0
     for f in range(centre.shape[0]):
         v = row[f]
@@ -93,8 +97,9 @@ def warp(z: float) -> float:
 
 
 @kernel
-def to_warped(row: F64, centre: F64, warp_rate: F64, x: F32) -> None:
+def to_warped(row: F64, frame: F64, x: F32) -> None:
     """Put a row into warped units, in which heavy tails are short."""
+    centre, warp_rate = frame[CENTRE], frame[WARP_RATE]
     for f in range(centre.shape[0]):
         z = warp(min(max((row[f] - centre[f]) * warp_rate[f], -SATURATED), SATURATED))
         x[f] = z if is_number(row[f]) else (np.nan if warp_rate[f] > 0 else 0.0)
@@ -108,24 +113,10 @@ def transpose(x: F32, start: int, xt: F32, first: int, b: int, d: int) -> None:
 
 
 @kernel
-def place(
-    k: int,
-    anchors: F64,
-    weight: F64,
-    centre: F64,
-    rate: F64,
-    warp_rate: F64,
-    metric: F64,
-    product: F32,
-    bias: F32,
-    placed: F32,
-    scale: F32,
-    feature: I64,
-    halves: F64,
-) -> None:
+def place(k: int, anchors: F64, weight: F64, frame: F64, p: Partitions, halves: F64) -> None:
     """Derive from a partition's anchors and weights what the search and the distance need."""
-    d, m = centre.shape[0], int(metric[k, ANCHORS])
-    warped = metric[k, WARPED] > 0
+    centre, rate, d, m = frame[CENTRE], frame[RATE], frame.shape[1], p.shape[k, ANCHORS]
+    warped = p.shape[k, WARPED] > 0
     length = 0.0
     for f in range(d):
         if rate[f] > 0:
@@ -135,46 +126,46 @@ def place(
         w = np.float32(0.0)
         if rate[f] > 0 and length > 0:
             w = np.float32(((weight[k, f] if warped else weight[k, f] / rate[f]) / length) ** 2)
-        scale[k, f] = w
+        p.scale[k, f] = w
         if w > 0:
-            feature[k, used] = f
+            p.feature[k, used] = f
             used += 1
-    metric[k, LENGTH] = length
-    metric[k, USED] = used
+    p.metric[k, LENGTH] = length
+    p.shape[k, USED] = used
     for j in range(m):
         halves[j] = 0.0
         for f in range(d):
-            per = warp_rate[f] if warped else rate[f]
+            per = frame[WARP_RATE, f] if warped else rate[f]
             z = min(max((anchors[k, j, f] - centre[f]) * per, -SATURATED), SATURATED)
-            placed[k, j, f] = warp(z) if warped else z
+            p.placed[k, j, f] = warp(z) if warped else z
     for i in range(used):
-        f = feature[k, i]
+        f = p.feature[k, i]
         for j in range(m):
-            z = np.float64(placed[k, j, f])
-            weighted = np.float64(scale[k, f]) * z
-            product[k, i, j] = weighted
+            z = np.float64(p.placed[k, j, f])
+            weighted = np.float64(p.scale[k, f]) * z
+            p.product[k, 1 + i, j] = weighted
             halves[j] += 0.5 * weighted * z
-    bias[k] = NOTHING
+    p.product[k, 0] = NOTHING
     for j in range(m):
-        bias[k, j] = -halves[j]
+        p.product[k, 0, j] = -halves[j]
 
 
 @kernel
-def nearest(k: int, x: F32, start: int, used: int, feature: I64, product: F32, bias: F32) -> int:
+def nearest(k: int, x: F32, start: int, p: Partitions) -> int:
     """The nearest anchor of one point without gaps: sixteen anchors at a time in the lanes."""
-    d, mp = product.shape[1], product.shape[2]
-    listed = feature[k]
+    product, listed, used = p.product, p.feature[k], p.shape[k, USED]
+    mp = product.shape[2]
     best = splat(NOTHING)
     index = splat_int(0)
     for j in range(0, mp, 2 * LANES):
-        c0 = load(bias, k * mp + j)
-        c1 = load(bias, k * mp + j + LANES)
-        p = k * d * mp + j
+        q = k * product.shape[1] * mp + j
+        c0 = load(product, q)
+        c1 = load(product, q + LANES)
         for i in range(used):
+            q += mp
             v = splat_at(x, start + listed[i])
-            c0 = fma(load(product, p), v, c0)
-            c1 = fma(load(product, p + LANES), v, c1)
-            p += mp
+            c0 = fma(load(product, q), v, c0)
+            c1 = fma(load(product, q + LANES), v, c1)
         index = index_of_greater(c0, best, splat_int(j), index)
         best = keep_greater(c0, best)
         index = index_of_greater(c1, best, splat_int(j + LANES), index)
@@ -184,45 +175,42 @@ def nearest(k: int, x: F32, start: int, used: int, feature: I64, product: F32, b
 
 
 @kernel
-def nearest_of_block(
-    k: int, n: int, xt: F32, start: int, m: int, used: int, feature: I64, product: F32, bias: F32, found: I32
-) -> None:
+def nearest_of_block(k: int, n: int, xt: F32, start: int, p: Partitions, found: I32) -> None:
     """The nearest anchor of n points without gaps: sixteen points in the lanes, four anchors at a time."""
-    d, mp = product.shape[1], product.shape[2]
-    listed = feature[k]
+    product, listed, used, m = p.product, p.feature[k], p.shape[k, USED], p.shape[k, ANCHORS]
+    mp = product.shape[2]
     for b in range(0, n, 2 * LANES):
         best0 = splat(NOTHING)
         best1 = best0
         index0 = splat_int(0)
         index1 = index0
         for j in range(0, m, 4):
-            o = k * mp + j
-            c00 = splat_at(bias, o)
+            q = k * product.shape[1] * mp + j
+            c00 = splat_at(product, q)
             c01 = c00
-            c10 = splat_at(bias, o + 1)
+            c10 = splat_at(product, q + 1)
             c11 = c10
-            c20 = splat_at(bias, o + 2)
+            c20 = splat_at(product, q + 2)
             c21 = c20
-            c30 = splat_at(bias, o + 3)
+            c30 = splat_at(product, q + 3)
             c31 = c30
-            p = k * d * mp + j
             for f in range(used):
-                q = start + b + listed[f] * BLOCK
-                x0 = load(xt, q)
-                x1 = load(xt, q + LANES)
-                a = splat_at(product, p)
+                q += mp
+                at = start + b + listed[f] * BLOCK
+                x0 = load(xt, at)
+                x1 = load(xt, at + LANES)
+                a = splat_at(product, q)
                 c00 = fma(a, x0, c00)
                 c01 = fma(a, x1, c01)
-                a = splat_at(product, p + 1)
+                a = splat_at(product, q + 1)
                 c10 = fma(a, x0, c10)
                 c11 = fma(a, x1, c11)
-                a = splat_at(product, p + 2)
+                a = splat_at(product, q + 2)
                 c20 = fma(a, x0, c20)
                 c21 = fma(a, x1, c21)
-                a = splat_at(product, p + 3)
+                a = splat_at(product, q + 3)
                 c30 = fma(a, x0, c30)
                 c31 = fma(a, x1, c31)
-                p += mp
             i = splat_int(j)
             index0 = index_of_greater(c00, best0, i, index0)
             best0 = keep_greater(c00, best0)
@@ -248,20 +236,21 @@ def nearest_of_block(
 
 
 @kernel
-def distance(k: int, j: int, x: F32, start: int, placed: F32, scale: F32) -> float:
-    """From a point without gaps to anchor j of partition k, in multiples of the partition's length."""
+def distance(k: int, j: int, x: F32, start: int, p: Partitions) -> float:
+    """From a point without gaps to anchor j of partition k."""
+    placed, scale = p.placed, p.scale
     m, dp = placed.shape[1], placed.shape[2]
     s = splat(np.float32(0.0))
     for f in range(0, dp, LANES):
         gap = sub(load(x, start + f), load(placed, (k * m + j) * dp + f))
         s = fma(mul(gap, gap), load(scale, k * dp + f), s)
-    return np.float64(np.sqrt(total(s)))
+    return p.metric[k, LENGTH] * np.float64(np.sqrt(total(s)))
 
 
 @kernel
-def nearest_with_gaps(k: int, x: F32, placed: F32, scale: F32, metric: F64) -> tuple[int, float]:
+def nearest_with_gaps(k: int, x: F32, p: Partitions) -> tuple[int, float]:
     """Anchor and distance over the features present, rescaled to all that the partition uses; -1 if it uses none."""
-    d = x.shape[0]
+    placed, scale, d = p.placed, p.scale, x.shape[0]
     present = 0
     for f in range(d):
         if scale[k, f] > 0 and x[f] == x[f]:
@@ -269,7 +258,7 @@ def nearest_with_gaps(k: int, x: F32, placed: F32, scale: F32, metric: F64) -> t
     if present == 0:
         return -1, 0.0
     winner, best = 0, np.inf
-    for j in range(int(metric[k, ANCHORS])):
+    for j in range(p.shape[k, ANCHORS]):
         s = 0.0
         for f in range(d):
             if x[f] == x[f]:
@@ -277,36 +266,20 @@ def nearest_with_gaps(k: int, x: F32, placed: F32, scale: F32, metric: F64) -> t
                 s += gap * gap * np.float64(scale[k, f])
         if s < best:
             winner, best = j, s
-    return winner, metric[k, LENGTH] * math.sqrt(best * metric[k, USED] / present)
+    return winner, p.metric[k, LENGTH] * math.sqrt(best * p.shape[k, USED] / present)
 
 
 @kernel
-def locate_block(
-    k: int,
-    n: int,
-    x: F32,
-    xt: F32,
-    gaps: I64,
-    product: F32,
-    bias: F32,
-    placed: F32,
-    scale: F32,
-    feature: I64,
-    metric: F64,
-    found: I32,
-    apart: F64,
-) -> None:
+def locate_block(k: int, n: int, points: Points, p: Partitions, found: I32, apart: F64) -> None:
     """Cells and distances of n points in partition k; warped coordinates, if any, stand behind the others."""
-    d, dp, width = product.shape[1], placed.shape[2], x.shape[1]
-    start, start_t = (dp, d * BLOCK) if metric[k, WARPED] > 0 else (0, 0)
-    used, m = int(metric[k, USED]), int(metric[k, ANCHORS])
-    nearest_of_block(k, n, xt, start_t, m, used, feature, product, bias, found)
-    length = metric[k, LENGTH]
+    d, dp, width = p.feature.shape[1], p.placed.shape[2], points.x.shape[1]
+    start, start_t = (dp, d * BLOCK) if p.shape[k, WARPED] > 0 else (0, 0)
+    nearest_of_block(k, n, points.xt, start_t, p, found)
     for b in range(n):
-        apart[b] = length * distance(k, found[b], x, b * width + start, placed, scale)
+        apart[b] = distance(k, found[b], points.x, b * width + start, p)
     for b in range(n):
-        if gaps[b] > 0:
-            found[b], apart[b] = nearest_with_gaps(k, x[b, start : start + d], placed, scale, metric)
+        if points.gaps[b] > 0:
+            found[b], apart[b] = nearest_with_gaps(k, points.x[b, start : start + d], p)
 
 
 @kernel

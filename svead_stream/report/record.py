@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -51,22 +51,27 @@ class Timeline:
         self.alerts = np.zeros(shape, dtype=np.int64)
         self.threshold = np.full(shape, np.nan)
 
-    def add(self, scores: npt.NDArray[np.float64], alerts: npt.NDArray[np.bool_], threshold: float) -> None:
-        """Append rows that were judged against one threshold."""
+    def add(
+        self,
+        scores: npt.NDArray[np.float64],
+        alerts: npt.NDArray[np.bool_],
+        thresholds: npt.NDArray[np.float64],
+    ) -> None:
+        """Append rows."""
         start = 0
         while start < len(scores):
             if self.n == 2 * N_BINS * self.width:
                 self._halve()
             part = slice(start, start + 2 * N_BINS * self.width - self.n)
-            s, a = scores[part], alerts[part]
+            s, a, threshold = scores[part], alerts[part], thresholds[part]
             at = (self.n + np.arange(len(s))) // self.width
             np.minimum.at(self.low, at, s)
             np.maximum.at(self.high, at, s)
             np.add.at(self.total, at, s)
             np.add.at(self.count, at, 1)
             np.add.at(self.alerts, at, a)
-            if math.isfinite(threshold):
-                self.threshold[at] = threshold
+            known = np.isfinite(threshold)
+            self.threshold[at[known]] = threshold[known]
             self.n += len(s)
             start += len(s)
 
@@ -117,13 +122,13 @@ class Recorder:
         self,
         scores: npt.NDArray[np.float64],
         alerts: npt.NDArray[np.bool_],
-        threshold: float,
+        thresholds: npt.NDArray[np.float64],
         labels: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Count rows that were judged against one threshold."""
+        """Count rows; thresholds are what each score had to exceed to be an alert."""
         self.n_rows += len(scores)
         self.n_alerts += int(alerts.sum())
-        self.timeline.add(scores, alerts, threshold)
+        self.timeline.add(scores, alerts, thresholds)
         bits = np.maximum(scores, 0.0).astype(np.float32).view(np.uint32) >> _SHIFT
         np.add.at(self._counts, (alerts.astype(np.intp), bits), 1)
         if labels is not None:
@@ -135,11 +140,11 @@ class Recorder:
         """Whether an alert of that strength would be kept in full: worked out only then."""
         return len(self._kept) < N_ALERTS or strength > self._kept[0][0]
 
-    def add_shares(self, shares: Mapping[str, float]) -> None:
+    def add_shares(self, shares: Mapping[Hashable, float]) -> None:
         """Count what an alert was due to; for all alerts, kept or not."""
-        for name, share in shares.items():
+        for name, share in ((str(name), share) for name, share in shares.items()):
             self.shares[name] = self.shares.get(name, 0.0) + share
-        first = next(iter(shares), None)
+        first = next(map(str, shares), None)
         if first is not None:
             self.firsts[first] = self.firsts.get(first, 0) + 1
 

@@ -28,11 +28,15 @@ def start(*args: Any, **more: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*PROGRAM, *map(str, args)], **pipes | more)
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["score", "--help"], ["demo", "--help"], ["no-such"]])
+HELP = [["--help"], ["--version"], ["score", "--help"], ["demo", "--help"], ["kafka", "--help"], ["no-such"]]
+
+
+@pytest.mark.parametrize("args", HELP)
 def test_nothing_heavy_is_imported_to_answer_for_help(args: list[str]) -> None:
     code = (
         "import sys\nfrom svead_stream.cli import main\ntry: main()\nexcept SystemExit: pass\n"
-        "print('HEAVY', [m for m in ('numpy', 'numba', 'river', 'pyarrow', 'sklearn', 'pandas') if m in sys.modules])"
+        "heavy = {'numpy', 'numba', 'river', 'pyarrow', 'sklearn', 'pandas', 'kafka'}\n"
+        "print('HEAVY', sorted(heavy & set(sys.modules)))"
     )
     out = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, check=True, text=True).stdout
     assert out.splitlines()[-1] == "HEAVY []"
@@ -48,11 +52,16 @@ def test_completion_is_there_for_the_shell(shell: str) -> None:
     assert out.split() == ["plain,score", "plain,spark"]
 
 
-def test_a_missing_extra_is_a_line_that_names_it(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("missing", "args"), [("svead_kafka.cli", ["--help"]), ("kafka", ["--input", "in", "--output", "out"])]
+)
+def test_a_missing_extra_is_a_line_that_names_it(
+    missing: str, args: list[str], run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in sys.modules if name.startswith("svead_kafka")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "svead_kafka.cli", None)
-    result = run("kafka", "--help")
+    monkeypatch.setitem(sys.modules, missing, None)
+    result = run("kafka", *args)
     assert result.code == 1
     assert "pip install 'svead-stream[kafka]'" in result.err
     assert len(result.err.splitlines()) == 1
@@ -144,8 +153,8 @@ def test_watch_prints_alerts_of_new_rows_and_follows_a_rotated_file(run: Any, se
     writer.join()
     assert result.code == 0, result.err
     alerts = [json.loads(line) for line in result.lines]
-    assert [(alert["line"], alert["row"]["heat"]) for alert in alerts] == [(601, "99"), (2, "-99")]
-    assert set(alerts[0]["top_features"]) <= {"heat", "load", "speed"}
+    assert [(alert["source"]["line"], alert["event"]["heat"]) for alert in alerts] == [(601, "99"), (2, "-99")]
+    assert {top["feature"] for top in alerts[0]["top_features"]} <= {"heat", "load", "speed"}
     assert "602 rows" in result.err
     assert svead_stream.load(model).detector.n_seen_ == 602
 

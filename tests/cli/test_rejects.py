@@ -110,8 +110,8 @@ def test_input_that_cannot_be_used_is_exit_code_1_and_a_sentence(run: Any, data:
         ["score", "-", "-"],
         ["score", "-", "--alert-rate", "2"],
         ["score", "-", "--alert-rate", "0.001", "--alert-window", "10"],
-        ["score", "-", "--partitions", "0"],
-        ["score", "-", "--half-life", "soon"],
+        ["score", "-", "--n-partitions", "0"],
+        ["score", "-", "--memory", "soon"],
         ["score", "-", "--one-hot", "nowhere"],
         ["score", "-", "--label", "nowhere"],
         ["watch", "-"],
@@ -157,7 +157,7 @@ cells = st.text(st.sampled_from('ab",\n;1 é'), max_size=6)
 
 
 @given(rows=st.lists(st.tuples(cells, cells), max_size=40), size=st.integers(7, 60))
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_blocks_never_cut_a_quoted_cell(tmp_path: Path, rows: list[tuple[str, str]], size: int) -> None:
     quoted = ['"' + '","'.join(cell.replace('"', '""') for cell in row) + '"\n' for row in rows]
     path = tmp_path / "quoted.csv"

@@ -105,7 +105,7 @@ class Node:
             words = [*leash, *self.java("kafka.Kafka", str(self.properties))]
             self.process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
 
-    def wait(self, seconds: float = 60) -> None:
+    def wait(self, seconds: float = 240) -> None:
         """Until the broker takes connections."""
         assert self.process is not None
         end = time.monotonic() + seconds
@@ -175,7 +175,7 @@ class Cluster:
         for node in self.nodes:
             node.stop(kill=True)  # the data is thrown away: no need to wait for an orderly end
 
-    def console_consumer(self, topic: str, count: int, timeout_ms: int = 20000) -> list[str]:
+    def console_consumer(self, topic: str, count: int, timeout_ms: int = 120_000) -> list[str]:
         """Values read by Kafka's own console consumer, read_committed: a witness that shares no code with us."""
         command = self.nodes[0].java("org.apache.kafka.tools.consumer.ConsoleConsumer", "--topic", topic)
         command += ["--bootstrap-server", self.bootstrap, "--from-beginning", "--max-messages", str(count)]

@@ -23,7 +23,7 @@ with warnings.catch_warnings():
     found_on = list(sys.path)
     sys.path[:] = [str(HERE), *(place for place in found_on if Path(place) != SHADOW)]
     pytest.importorskip("kafka", reason="needs svead-stream[kafka]")
-    import svead_kafka  # noqa: F401
+    import svead_kafka.worker  # noqa: F401
 
     sys.path[:] = [str(HERE), *found_on]
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from kafka.errors import KafkaError
 from svead_kafka import Options, Worker
 from svead_kafka.client import Clients
 
-# A dead worker is noticed in seconds, and what it left open ends soon.
-QUICK = {"session_timeout_ms": 3000, "heartbeat_interval_ms": 500, "transaction_timeout_ms": 5000}
+# For tests that kill processes: a dead worker is noticed in seconds, and what it left open ends soon.
+QUICK = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 1000, "transaction_timeout_ms": 8000}
+PATIENCE = 240.0  # seconds to wait for what surely comes; much less than this shows on a busy machine
 
 OPEN: list[Any] = []  # admin clients to be closed after the test
 
@@ -63,7 +64,6 @@ class Stream:
             "group": f"{self.name}-{run}",
             "create_topics": True,
             "detector": {"seed": 7},
-            "client": QUICK,
             "commit_every": 20,
         }
         return Options(**(mine | changes))
@@ -122,14 +122,20 @@ class Stream:
             return -1
         return sum(max(0, offset.offset) for offset in offsets.values())
 
-    def wait_committed(self, options: Options, total: int, seconds: float = 120) -> None:
+    def wait_committed(self, options: Options, total: int) -> None:
         """Until the group has committed so many messages of the input."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if self.committed(options) >= total:
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"{self.committed(options)} of {total} messages committed after {seconds:.0f} s")
+        until(
+            lambda: self.committed(options) >= total,
+            lambda: f"{self.committed(options)} of {total} messages committed",
+        )
+
+
+def until(condition: Callable[[], bool], found: Callable[[], str] = lambda: "it did not come to that") -> None:
+    """Wait for a condition; say what was found instead if it takes too long."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"{found()} after {PATIENCE:.0f} s"
+        time.sleep(0.1)
 
 
 def events(count: int, d: int = 4, seed: int = 0) -> list[bytes]:
@@ -160,16 +166,16 @@ def working(options: Options, **more: Any) -> Iterator[Worker]:
         yield worker
     finally:
         worker.stop()
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE)
         if failure:
             raise failure[0]  # says more than what the test was waiting for in vain
         assert not thread.is_alive(), "the worker did not stop"
 
 
-def work(stream: Stream, options: Options, total: int, seconds: float = 120, **more: Any) -> None:
+def work(stream: Stream, options: Options, total: int, **more: Any) -> None:
     """Run a worker until so many messages of the input are committed."""
     with working(options, **more):
-        stream.wait_committed(options, total, seconds)
+        stream.wait_committed(options, total)
 
 
 def command(options: Options, *more: str) -> list[str]:
@@ -186,7 +192,7 @@ def command(options: Options, *more: str) -> list[str]:
 
 
 def client_file(folder: Path) -> Path:
-    """The client properties of these tests as a file."""
+    """The client properties of workers that will be killed, as a file."""
     path = folder / "client.properties"
     path.write_text("".join(f"{name.replace('_', '.')}={value}\n" for name, value in QUICK.items()))
     return path

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from svead_kafka.events import Decoder, Verdict, dead_letter_headers, scored
 
@@ -72,7 +72,6 @@ def test_deep_nesting_is_no_way_to_stop_the_decoder() -> None:
     assert str(one(b'{"a":' * 100_000)).startswith("not JSON")
 
 
-@settings(deadline=None)
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=8))
 def test_a_message_is_read_the_same_whatever_came_before_it(messages: list[dict[str, Any]]) -> None:
     raws = [record(orjson.dumps(message), offset=i) for i, message in enumerate(messages)]
@@ -88,12 +87,12 @@ def test_a_message_is_read_the_same_whatever_came_before_it(messages: list[dict[
 def test_a_scored_event_carries_the_event_byte_for_byte() -> None:
     raw = b'{ "a" : 1.50, "big": 123456789012345678901234567890 }'
     good, _ = Decoder().decode([record(raw, offset=5)])
-    value = scored(good[0], Verdict(0.5, 0.25, False, None), include_event=True)
+    value = scored(good[0], Verdict(0.5, 0.25, False), 3, include_event=True)
     assert raw in value
     parsed = orjson.loads(value)
     assert parsed["source"] == {"topic": "t", "partition": 3, "offset": 5}
     assert "top_features" not in parsed
-    assert "event" not in orjson.loads(scored(good[0], Verdict(0.5, 0.25, False, None), include_event=False))
+    assert "event" not in orjson.loads(scored(good[0], Verdict(0.5, 0.25, False), 3, include_event=False))
 
 
 def test_dead_letters_say_where_they_came_from_and_why() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 from broker import Cluster, free_ports
-from streams import Stream, client_file, command, events, spawn, work
+from streams import PATIENCE, Stream, client_file, command, events, spawn, work
 from svead_kafka.metrics import Metrics
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "kafka"
@@ -20,7 +20,7 @@ SECRET = "correct-horse-battery"
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "svead_kafka", *words], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-m", "svead_kafka", *words], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 
@@ -40,7 +40,7 @@ def test_the_walk_through_of_the_example_works(stream: Stream, tmp_path: Path) -
     try:
         stream.wait_committed(options, 3000)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0, log.read_text()
+        assert process.wait(timeout=PATIENCE) == 0, log.read_text()
     finally:
         process.kill()
     said = log.read_text()
@@ -81,18 +81,18 @@ def test_a_csv_becomes_json_events_with_numbers(stream: Stream, tmp_path: Path) 
 
 
 def test_a_mistake_is_told_in_one_line() -> None:
-    answer = run("--output", "out")
-    assert answer.returncode == 1
-    assert answer.stderr.strip() == "svead-stream: the worker needs an input topic: --input EVENTS --output SCORED"
+    done = run("--output", "out")
+    assert done.returncode == 1
+    assert done.stderr.strip() == "svead-stream: the worker needs an input topic: --input EVENTS --output SCORED"
 
 
 def test_a_cluster_out_of_reach_ends_with_the_code_that_asks_for_a_restart() -> None:
     [port] = free_ports(1)
     words = ["--bootstrap", f"127.0.0.1:{port}", "--input", "in", "--output", "out", "--max-retries", "1"]
-    answer = run(*words)
-    assert answer.returncode == 75
-    assert "trying again in" in answer.stderr
-    assert "2 failures in a row" in answer.stderr
+    done = run(*words)
+    assert done.returncode == 75
+    assert "trying again in" in done.stderr
+    assert "2 failures in a row" in done.stderr
 
 
 def test_a_commit_that_hangs_ends_the_process_and_the_next_one_finishes(
@@ -101,14 +101,14 @@ def test_a_commit_that_hangs_ends_the_process_and_the_next_one_finishes(
     stream.send(events(3000))
     quiet, options = stream.options("quiet"), stream.options("hung", max_batch=50)
     log = tmp_path / "log"
-    words = command(options, "--client-config", str(client_file(tmp_path)), "--stall-timeout", "10")
+    words = command(options, "--client-config", str(client_file(tmp_path)), "--stall-timeout", "20")
     process = spawn(words, log)
     broker = cluster.nodes[0].process
     assert broker is not None
     try:
         stream.wait_committed(options, 300)
         broker.send_signal(signal.SIGSTOP)  # it takes requests and never answers
-        assert process.wait(timeout=60) == 76, log.read_text()
+        assert process.wait(timeout=PATIENCE) == 76, log.read_text()
     finally:
         broker.send_signal(signal.SIGCONT)
         process.kill()

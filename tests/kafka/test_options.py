@@ -17,7 +17,7 @@ SECRET = "correct-horse-battery"
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs the command line up to the point where a worker would begin, and answers its options."""
+    """Runs the command line up to the point where a worker would begin, and returns its options."""
     import svead_kafka.worker
 
     seen: list[Options] = []
@@ -73,7 +73,33 @@ def test_an_unknown_name_in_the_file_is_an_error(tmp_path: Path) -> None:
     file.write_text("inputs = ['a']\n")
     answer = CliRunner().invoke(command_line.kafka, ["--config", str(file)])
     assert answer.exit_code == 2
-    assert "'inputs', which is no option" in answer.output
+    assert "sets 'inputs', but it is no option" in answer.output
+
+
+def test_old_names_in_the_file_and_in_the_environment_are_errors_that_name_the_new_ones(tmp_path: Path) -> None:
+    file = tmp_path / "worker.toml"
+    file.write_text("half_life = 300\n")
+    answer = CliRunner().invoke(command_line.kafka, ["--config", str(file)])
+    assert answer.exit_code == 2
+    assert "sets 'half_life', but --half-life is gone: see --memory" in answer.output
+    answer = CliRunner(env={"SVEAD_KAFKA_REFRESH": "512"}).invoke(command_line.kafka, ["--input", "a", "--output", "b"])
+    assert answer.exit_code == 2
+    assert "SVEAD_KAFKA_REFRESH is set, but --refresh is gone: see --normal-after" in answer.output
+
+
+def test_names_are_lists_wherever_they_come_from(parsed: Any, tmp_path: Path) -> None:
+    file = tmp_path / "worker.toml"
+    file.write_text("input = 'a, b'\noutput = 'o'\nfeatures = ['x', 'engine heat']\n")
+    options = parsed("--config", str(file), "-x", "id", "-x", "at,by", SVEAD_KAFKA_FEATURES="y,engine heat")
+    assert (options.input, options.features, options.ignore) == (("a", "b"), ("y", "engine heat"), ("id", "at", "by"))
+    assert parsed("--config", str(file)).features == ("x", "engine heat")
+
+
+def test_alerts_and_detector_can_be_set_by_the_environment(parsed: Any) -> None:
+    names = {"ALERT_WINDOW": "500", "PROTECT": "true", "TOP_FEATURES": "2", "MEMORY": "none", "SCALING": "log"}
+    options = parsed("--input", "a", "--output", "b", **{f"SVEAD_KAFKA_{name}": value for name, value in names.items()})
+    assert (options.alert_window, options.protect, options.top_features) == (500, True, 2)
+    assert options.detector == {"memory": None, "scaling": "log"}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +112,11 @@ def test_an_unknown_name_in_the_file_is_an_error(tmp_path: Path) -> None:
         ({"output": "no spaces"}, "no topic name"),
         ({"start": "now"}, "earliest or latest"),
         ({"alert_rate": 1.5}, "between 0 and 1"),
+        ({"alert_window": 50}, "give at least 99"),
+        ({"top_features": -1}, "top_features=-1"),
+        ({"detector": {"n_anchors": 0}}, "n_anchors=0: it must be a whole number from 1 to 65536"),
+        ({"detector": {"normal_after": 30_000}}, "at least normal_after"),
+        ({"detector": {"half_life": 3}}, "half_life is no parameter: there are n_partitions"),
         ({"max_batch": 0}, "max_batch must be positive"),
         ({"commit_every": -1}, "must not be negative"),
     ],
@@ -93,6 +124,26 @@ def test_an_unknown_name_in_the_file_is_an_error(tmp_path: Path) -> None:
 def test_options_that_cannot_work_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Options(**({"input": ["in"], "output": "out"} | changes))
+
+
+DECISIVE: dict[str, Any] = {
+    "model_per": "key", "features": ["x"], "ignore": ["id"], "max_event_bytes": 1000, "alert_rate": 0.05,
+    "alert_window": 500, "protect": True, "detector": {"seed": 3},
+}  # fmt: skip
+INDIFFERENT: dict[str, Any] = {
+    "bootstrap": "elsewhere:9092", "dead_letters": "dead", "start": "latest", "max_models": 7, "snapshot_every": 70,
+    "commit_every": 7, "max_batch": 7, "top_features": 7, "include_event": False, "create_topics": True,
+    "if_changed": "restart", "client": {"request_timeout_ms": 7000}, "transactional_id": "me", "max_retries": 7,
+    "stall_timeout": 7.0, "metrics_port": 7000, "metrics_host": "0.0.0.0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*DECISIVE, *INDIFFERENT])
+def test_the_fingerprint_changes_with_what_the_numbers_depend_on_and_nothing_else(name: str) -> None:
+    plain = Options(input=["in"], output="out")
+    changed = Options(input=["in"], output="out", **{name: (DECISIVE | INDIFFERENT)[name]})
+    assert getattr(changed, name) != getattr(plain, name)
+    assert (changed.fingerprint != plain.fingerprint) == (name in DECISIVE)
 
 
 def test_client_properties_come_in_the_names_of_kafkas_own_tools(tmp_path: Path) -> None:
@@ -130,7 +181,14 @@ def test_secrets_are_in_no_text_of_the_options() -> None:
 
 
 def test_the_start_lines_say_what_will_be_done() -> None:
-    options = Options(input=["in"], output="out", features=["a"], ignore=["id"], dead_letters="dead")
+    options = Options(input=["in"], output="out", features=["a"], ignore=["id"], dead_letters="dead", protect=True)
     text = "\n".join(describe(options, {"in": 4, "out": 2}))
-    for part in ("in (4 partitions)", "out (2 partitions)", "features: a, not id", "to dead", "from out-state"):
+    for part in (
+        "in (4 partitions)",
+        "out (2 partitions)",
+        "features: a, not id",
+        "which are not learned",
+        "to dead",
+        "from out-state",
+    ):
         assert part in text

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from broker import Cluster
 from clusters import do_without, started
-from streams import Stream, command, events, spawn
+from streams import PATIENCE, Stream, command, events, spawn
 
 PASSWORD = 'open "sesame'
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -53,7 +53,7 @@ def client_config(folder: Path, certificate: Path, password: str) -> str:
     login = f"{LOGIN} username={quoted('alice')} password={quoted(password)};"
     lines = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", f"sasl.jaas.config={login}"]
     path = folder / "client.properties"
-    path.write_text("\n".join([*lines, f"ssl.ca.location={certificate}", "bootstrap.timeout.ms=5000"]))
+    path.write_text("\n".join([*lines, f"ssl.ca.location={certificate}", "bootstrap.timeout.ms=10000"]))
     return str(path)
 
 
@@ -69,7 +69,7 @@ def test_a_worker_speaks_tls_with_a_password_and_keeps_it_to_itself(
         stream.wait_committed(stream.options(), 200)
     finally:
         process.terminate()
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=PATIENCE)
     assert code == 0
     assert len(stream.scored(stream.options())) == 200
     assert "sesame" not in (tmp_path / "log").read_text()
@@ -81,9 +81,9 @@ def test_a_wrong_password_ends_the_worker_with_a_clear_line(
     stream = Stream(cluster.bootstrap, "refused")
     options = stream.options(bootstrap=cluster.secure_bootstrap)
     config = client_config(tmp_path, certificate, "open barley")
-    done = subprocess.run(
-        command(options, "--client-config", config), capture_output=True, text=True, timeout=120, check=False
-    )
+    # On a busy machine the client may not come as far as the password before its time is over, so it tries on and on.
+    words = command(options, "--client-config", config, "--max-retries", "1000")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
     assert done.returncode == 1
     assert "refuses the worker" in done.stderr
     assert "Authentication failed" in done.stderr

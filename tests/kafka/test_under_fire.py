@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from broker import Cluster
-from streams import QUICK, Stream, client_file, command, events, spawn, work
+from streams import PATIENCE, Stream, client_file, command, events, spawn, until, work
 from svead_kafka import Options
 
 FULL = bool(os.environ.get("SVEAD_TEST_FULL"))
 EVENTS, KILLS = (50_000, 20) if FULL else (6_000, 5)
+pytestmark = pytest.mark.timeout(3600 if FULL else 600)
 
 
 class Pair:
@@ -31,14 +33,14 @@ class Pair:
             command(options, "--client-config", str(client), "--transactional-id", f"{options.group}-{i}")
             for i in range(2)
         ]
-        self._logs = [folder / f"worker{i}.log" for i in range(2)]
+        self.logs = [folder / f"worker{i}.log" for i in range(2)]
         self._said = [0, 0]  # bytes in each log before the present process
         self.processes = [self._start(i) for i in range(2)]
         self.exits: list[int] = []
 
     def _start(self, i: int) -> subprocess.Popen[bytes]:
-        self._said[i] = self._logs[i].stat().st_size if self._logs[i].exists() else 0
-        return spawn(self._words[i], self._logs[i])
+        self._said[i] = self.logs[i].stat().st_size if self.logs[i].exists() else 0
+        return spawn(self._words[i], self.logs[i])
 
     def kill(self, i: int) -> None:
         self.processes[i].send_signal(signal.SIGKILL)
@@ -52,15 +54,24 @@ class Pair:
                 self.exits.append(process.returncode)
                 self.processes[i] = self._start(i)
 
+    def wait_committed(self, stream: Stream, options: Options, total: int) -> None:
+        """Until the group has committed so many messages."""
+
+        def done() -> bool:
+            self.tend()
+            return stream.committed(options) >= total
+
+        until(done, lambda: f"{stream.committed(options)} of {total} committed\n{self.tail()}")
+
     def stop(self) -> list[int]:
-        for process, log, said in zip(self.processes, self._logs, self._said, strict=True):
+        for process, log, said in zip(self.processes, self.logs, self._said, strict=True):
             while b"INFO reading" not in log.read_bytes()[said:] and process.poll() is None:
                 time.sleep(0.1)  # one that was started a moment ago cannot heed a signal yet
             process.terminate()
-        return [process.wait(timeout=60) for process in self.processes]
+        return [process.wait(timeout=PATIENCE) for process in self.processes]
 
-    def logs(self) -> str:
-        return "\n".join(path.read_text()[-3000:] for path in self._logs)
+    def tail(self) -> str:
+        return "\n".join(path.read_text()[-3000:] for path in self.logs)
 
 
 @contextmanager
@@ -87,20 +98,17 @@ def fire(
     """Kill workers at random moments while the stream goes on; do something else once half of the kills are done."""
     for n in range(kills):
         # Let some progress be made in between, or the workers would die before they have restored anything.
-        stream.wait_committed(options, min(total, (n + 1) * total // (kills + 2)), seconds=120)
+        workers.wait_committed(stream, options, min(total, (n + 1) * total // (kills + 2)))
         time.sleep(rng.uniform(0.0, 0.4))
         workers.kill(rng.randrange(2))
         if n == kills // 2:
             half_way()
-    end = time.monotonic() + 240
-    while stream.committed(options) < total:
-        workers.tend()
-        assert time.monotonic() < end, f"{stream.committed(options)} of {total} committed\n{workers.logs()}"
-        time.sleep(0.2)
+    workers.wait_committed(stream, options, total)
 
 
-def test_every_event_is_scored_once_with_the_score_of_a_quiet_run(cluster: Cluster, tmp_path: Path) -> None:
-    rng = random.Random(os.urandom(8))
+def test_every_event_is_scored_once_with_the_score_of_a_quiet_run(
+    cluster: Cluster, tmp_path: Path, rng: random.Random
+) -> None:
     stream = Stream(cluster.bootstrap, "fire")
     values: list[bytes | None] = list(events(EVENTS, d=6))
     spoiled = {i: spoil(values[i] or b"", rng) for i in rng.sample(range(EVENTS), EVENTS // 100)}
@@ -110,7 +118,7 @@ def test_every_event_is_scored_once_with_the_score_of_a_quiet_run(cluster: Clust
     # Small batches and few snapshots: many transactions to die in, and something to replay.
     fired = stream.options("fired", max_batch=max(40, EVENTS // 250), snapshot_every=EVENTS // 20)
     stream.send(values)
-    work(stream, quiet, EVENTS, seconds=240)
+    work(stream, quiet, EVENTS)
 
     def restart_broker() -> None:
         node = cluster.nodes[0]
@@ -120,7 +128,7 @@ def test_every_event_is_scored_once_with_the_score_of_a_quiet_run(cluster: Clust
 
     with pair(fired, tmp_path) as workers:
         fire(stream, fired, workers, EVENTS, KILLS, rng, restart_broker)
-        assert workers.stop() == [0, 0], workers.logs()
+        assert workers.stop() == [0, 0], workers.tail()
 
     expected = stream.scored(quiet)
     assert stream.scored(fired) == expected  # every event, once, with all its numbers to the bit
@@ -155,18 +163,14 @@ def test_three_brokers_lose_one_in_mid_stream_and_nothing_is_lost(three_brokers:
     stream.send(events(count // 2))
     victim = three_brokers.nodes[random.Random(os.urandom(8)).randrange(3)]
     with pair(options, tmp_path) as workers:
-        stream.wait_committed(options, count // 4, seconds=120)
+        workers.wait_committed(stream, options, count // 4)
         victim.stop(kill=True)
         stream.send(events(count // 2, seed=1))
-        end = time.monotonic() + 180
-        while stream.committed(options) < count:
-            workers.tend()
-            assert time.monotonic() < end, f"{stream.committed(options)} of {count} committed\n{workers.logs()}"
-            time.sleep(0.2)
-        assert workers.stop() == [0, 0], workers.logs()
+        workers.wait_committed(stream, options, count)
+        assert workers.stop() == [0, 0], workers.tail()
     victim.start()
     victim.wait()
-    work(stream, quiet, count, seconds=120)
+    work(stream, quiet, count)
     scored = stream.scored(options)
     assert len(scored) == count
     assert scored == stream.scored(quiet)
@@ -177,15 +181,16 @@ def test_a_paused_worker_that_lost_its_partitions_writes_nothing(stream: Stream,
     stream.send(events(2000))
     quiet, options = stream.options("quiet"), stream.options("zombie", max_batch=50, snapshot_every=200)
     with pair(options, tmp_path) as workers:
-        stream.wait_committed(options, 400, seconds=120)
+        workers.wait_committed(stream, options, 400)
         zombie = workers.processes[0]
         zombie.send_signal(signal.SIGSTOP)
         stream.send(events(1000, seed=1))
-        stream.wait_committed(options, 3000, seconds=120)  # the other one has taken over
+        workers.wait_committed(stream, options, 3000)  # the other one has taken over
+        said = workers.logs[0].stat().st_size
         zombie.send_signal(signal.SIGCONT)
-        time.sleep(2 * QUICK["session_timeout_ms"] / 1000)
+        until(lambda: workers.logs[0].stat().st_size > said)  # it has found out, and restored what it got back
         stream.send(events(1000, seed=2))
-        stream.wait_committed(options, 4000, seconds=120)
-        assert workers.stop() == [0, 0], workers.logs()
+        workers.wait_committed(stream, options, 4000)
+        assert workers.stop() == [0, 0], workers.tail()
     work(stream, quiet, 4000)
     assert stream.scored(options) == stream.scored(quiet)

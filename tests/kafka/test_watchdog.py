@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from kafka.errors import KafkaTimeoutError
+from streams import PATIENCE, until
 from svead_kafka.watchdog import Watchdog, bounded
 
 
@@ -14,26 +14,43 @@ def test_it_acts_when_nobody_beats() -> None:
     stalled = threading.Event()
     watchdog = Watchdog(0.05, on_stall=stalled.set)
     watchdog.start()
-    assert stalled.wait(timeout=20)
+    assert stalled.wait(timeout=PATIENCE)
     watchdog.stop()
 
 
-def test_it_is_quiet_while_there_is_progress() -> None:
+class Clock:
+    """Time that moves when a test says so; counts how often it was asked for."""
+
+    now = 0.0
+    asked = 0
+
+    def monotonic(self) -> float:
+        self.asked += 1
+        return self.now
+
+
+def test_it_is_quiet_as_long_as_there_is_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("svead_kafka.watchdog.time", clock)
     stalled = threading.Event()
-    watchdog = Watchdog(5.0, on_stall=stalled.set)
+    watchdog = Watchdog(0.2, on_stall=stalled.set)
     watchdog.start()
-    for _ in range(20):
+    for _ in range(5):  # several times the timeout, but never in silence
         watchdog.beat("counting")
-        time.sleep(0.01)
-    watchdog.stop()
+        clock.now += 0.15
+        asked = clock.asked
+        until(lambda asked=asked: clock.asked > asked + 1)  # type: ignore[misc]  # it has looked since then
     assert not stalled.is_set()
+    clock.now += 0.15
+    assert stalled.wait(timeout=PATIENCE)
+    watchdog.stop()
 
 
 def test_a_call_that_hangs_is_left_behind_and_others_pass_their_errors_on() -> None:
     with pytest.raises(KafkaTimeoutError, match="did not answer"):
         bounded(threading.Event().wait, 0.05)  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):
-        bounded(lambda: 1 / 0, 20)  # type: ignore[arg-type, return-value]
+        bounded(lambda: 1 / 0, PATIENCE)  # type: ignore[arg-type, return-value]
     seen: list[int] = []
-    bounded(lambda: seen.append(1), 20)
+    bounded(lambda: seen.append(1), PATIENCE)
     assert seen == [1]

@@ -31,7 +31,7 @@ def recorded(n: int = 3_000, names: list[str] | None = None, every: int = 150) -
     scores[alerts] += 2.5
     for start in range(0, n, 500):
         part = slice(start, start + 500)
-        recorder.add_rows(scores[part], alerts[part], 2.0, alerts[part].astype(float))
+        recorder.add_rows(scores[part], alerts[part], np.full(len(scores[part]), 2.0), alerts[part].astype(float))
     for k, row in enumerate(np.flatnonzero(alerts).tolist()):
         shares = dict(zip(names, [0.6, 0.3, 0.1], strict=False))
         recorder.add_shares(shares)
@@ -182,7 +182,7 @@ def test_a_million_rows_are_thinned_for_drawing_but_not_for_counting() -> None:
     scores = rng.random(1_000_000)
     alerts = rng.random(1_000_000) < 0.01
     for part in np.array_split(np.arange(1_000_000), 37):
-        timeline.add(scores[part], alerts[part], 0.9)
+        timeline.add(scores[part], alerts[part], np.full(len(part), 0.9))
     drawn = timeline.to_json()
     assert N_BINS / 2 <= len(drawn["high"]) <= 2 * N_BINS
     assert sum(drawn["alerts"]) == alerts.sum()
@@ -207,5 +207,5 @@ def test_only_the_strongest_alerts_are_kept_and_all_are_counted() -> None:
 def test_every_score_but_the_zeros_of_a_cold_start_is_in_the_distribution() -> None:
     recorder = Recorder()
     scores = np.concatenate([np.zeros(50), np.random.default_rng(3).lognormal(0, 2, 5_000)])
-    recorder.add_rows(scores, np.zeros(len(scores), dtype=bool), np.inf)
+    recorder.add_rows(scores, np.zeros(len(scores), dtype=bool), np.full(len(scores), np.inf))
     assert sum(recorder.to_json()["distribution"]["rows"]) == 5_000

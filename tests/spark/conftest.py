@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Environment variables for Spark; answers its home."""
+    """Environment variables for Spark; returns its home."""
     java = os.environ.get("JAVA_HOME") or shutil.which("java")
     if java is None:
         if os.environ.get("CI"):

@@ -39,7 +39,7 @@ def files(frame, tmp_path, spark):
 def test_files_become_scores_and_a_model_that_scores_again_alike(files, frame):
     said = run(
         files / "in", "-o", files / "out", "--save", files / "model.svead", "-x", "id",
-        "--partitions", 6, "--anchors", 4, "--scaling", "range",
+        "--n-partitions", 6, "--n-anchors", 4, "--scaling", "range",
     )  # fmt: skip
     assert "hold no numbers: name" in said
     model = load(files / "model.svead")
@@ -56,7 +56,7 @@ def test_files_become_scores_and_a_model_that_scores_again_alike(files, frame):
 
 def test_a_table_becomes_a_table(spark, data):
     data.limit(200).write.saveAsTable("readings_in")
-    run("--table", "readings_in", "--output-table", "readings_out", "-c", "a,b", "--partitions", 3, "--anchors", 3)
+    run("--table", "readings_in", "--output-table", "readings_out", "-f", "a,b", "--n-partitions", 3, "--n-anchors", 3)
     assert spark.table("readings_out").where("score >= 0").count() == 200
     run("--table", "nowhere", "--output-table", "x", fails_with="table nowhere cannot be read")
 
@@ -75,7 +75,7 @@ def test_wrong_usage_says_what_to_do(tmp_path, spark):
     run("x", "--table", "y", fails_with="either paths, or --table")
     run("x", fails_with="nothing would be kept")
     run("x", "-o", "y", "--output-table", "z", fails_with="two places")
-    run("x", "-o", "y", "--load", "m", "-c", "a", fails_with="--columns does not go with --load")
+    run("x", "-o", "y", "--load", "m", "-f", "a", fails_with="--features does not go with --load")
     run(tmp_path / "absent", "-o", "y", fails_with="absent cannot be read as parquet")
     run(tmp_path / "absent", "-o", "y", "-x", "q", fails_with="absent cannot be read")
 
@@ -88,7 +88,7 @@ def test_spark_submit_runs_the_command(surroundings, frame, tmp_path):
             surroundings / "bin" / "spark-submit", "--master", "local[1]", "--conf", "spark.ui.enabled=false",
             "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             entry, "score", tmp_path / "in.parquet", "-o", tmp_path / "out", "--save", tmp_path / "m.svead",
-            "--partitions", "3", "--anchors", "3",
+            "--n-partitions", "3", "--n-anchors", "3",
         ],
         capture_output=True, text=True, timeout=600,
     )  # fmt: skip

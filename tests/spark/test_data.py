@@ -39,7 +39,7 @@ def test_numbers_of_any_type_under_any_name_nulls_and_columns_without_a_value_ar
     model = svead_spark.fit(typed, columns=columns, **SMALL)
     X = typed.drop("words").toArrow().to_pandas()[columns].astype(float)
     one = SVEAD.from_bytes(model.to_bytes())
-    one.cells_ = one.cells_of(X.to_numpy())
+    one.set_cells(one.cells_of(X.to_numpy()), X.to_numpy())
     assert np.array_equal(model.cells_, one.cells_)
     scored = svead_spark.score(typed, model, "how odd").toArrow().to_pandas()
     assert list(scored.columns) == [*typed.columns, "how odd"]

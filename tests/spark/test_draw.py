@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from svead_spark.draw import Loudest, fingerprints, first_to_ring, waits
-from svead_spark.facts import Facts
+from svead_spark.column_stats import ColumnStats
+from svead_spark.draw import HeavyHitters, fingerprints, first_to_ring, waits
 
-from svead_stream.batch import spreads
+from svead_stream.geometry import spreads
 
 
 def naive_sample(keys, size):
@@ -23,12 +23,12 @@ def naive_sample(keys, size):
 
 def sample_of_parts(parts, size, slots):
     """As a cluster does it; None if the slots did not suffice."""
-    total = Loudest(slots)
+    total = HeavyHitters(slots)
     for part in parts:
-        loudest = Loudest(slots)
+        hitters = HeavyHitters(slots)
         for batch in np.array_split(part, 3):
-            loudest.add_rows(batch)
-        total.add(*loudest.kept(), loudest.error)
+            hitters.add_rows(batch)
+        total.add(*hitters.kept(), hitters.error)
     keys = total.candidates(size)
     if keys is None:
         return None
@@ -86,17 +86,17 @@ def test_fingerprints_see_the_order_of_values_the_seed_and_what_is_missing_but_n
     assert not set(keys.tolist()) & set(fingerprints(X, 1).tolist())
 
 
-def test_facts_of_parts_make_the_scales_of_the_whole_despite_large_offsets():
+def test_column_statistics_of_parts_make_the_scales_of_the_whole_despite_large_offsets():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(999, 5)) * [1, 1e-3, 5, 0, 1] + [0, 1e6, 0, 3, 0]
     X[rng.random(X.shape) < 0.1] = np.nan
     X[:, 4] = np.nan
-    whole = Facts(5)
+    whole = ColumnStats(5)
     for part in np.array_split(X, 7):
-        facts = Facts(5)
+        stats = ColumnStats(5)
         for batch in np.array_split(part, 3):
-            facts.add(batch)
-        whole.merge(Facts.from_bytes(facts.to_bytes()))
+            stats.add(batch)
+        whole.merge(ColumnStats.from_bytes(stats.to_bytes()))
     assert whole.rows == 999
     for scaling in ("none", "std", "range"):
         np.testing.assert_allclose(whole.scales(scaling, X[:0])[:4], spreads(X[:, :4], scaling), rtol=1e-7)
@@ -108,10 +108,10 @@ def test_a_column_known_in_few_rows_is_known_to_the_frame():
     X = np.full((100, 2), np.nan)
     X[:, 0] = 1.0
     X[:2, 1] = 5.0, 7.0
-    facts = Facts(2)
-    facts.add(X)
-    more = facts.completed(X[50:])
+    stats = ColumnStats(2)
+    stats.add(X)
+    more = stats.completed(X[50:])
     assert more.shape == (52, 2)
     assert sorted(more[-2:, 1].tolist()) == [5.0, 7.0]
     assert np.isnan(more[-2:, 0]).all()
-    assert facts.scales("iqr", X[50:]).tolist() == [1.0, 1.0]
+    assert stats.scales("iqr", X[50:]).tolist() == [1.0, 1.0]

@@ -33,7 +33,7 @@ def test_the_cells_and_scores_are_those_of_one_machine_with_the_same_anchors(dat
     X = frame.to_numpy()
     one = SVEAD.from_bytes(model.to_bytes())
     np.testing.assert_allclose(model.scales_, np.nanstd(X, axis=0), rtol=1e-12)
-    one.cells_ = one.cells_of(X)
+    one.set_cells(one.cells_of(X), X)
     assert np.array_equal(one.cells_[..., 0], model.cells_[..., 0])
     assert model.cells_[..., 0].sum() == 12 * len(X)
     np.testing.assert_allclose(model.cells_, one.cells_, rtol=1e-6)
@@ -41,9 +41,12 @@ def test_the_cells_and_scores_are_those_of_one_machine_with_the_same_anchors(dat
     np.testing.assert_allclose(scored["score"], one.anomaly_scores(scored[["a", "b", "c", "d"]]), rtol=1e-6)
 
 
-def test_the_scores_are_those_of_the_papers_algorithm(data, frame):
-    complete = data.select("a", "c").dropna()
-    model = svead_spark.fit(complete, n_partitions=5, n_anchors=6, seed=1)
+@pytest.mark.parametrize("many", [True, False])
+def test_the_scores_are_those_of_the_papers_algorithm(spark, data, frame, many):
+    few = frame[["a", "c"]].dropna().drop_duplicates().head(40)
+    complete = data.select("a", "c").dropna() if many else spark.createDataFrame(few)
+    model = svead_spark.fit(complete, n_partitions=5, n_anchors=6 if many else 16, seed=1)
+    assert (model.cells_[..., 0] == 1).any() != many  # cells of one point, which do not score
     scored = svead_spark.score(complete, model).toArrow().to_pandas()
     np.testing.assert_allclose(
         scored["score"], naive_batch(scored[["a", "c"]].to_numpy(), model.anchors_), rtol=1e-5, atol=1e-9
@@ -112,6 +115,16 @@ def executors(spark):
     return found
 
 
+def test_the_cells_of_a_task_are_those_of_all_its_batches(model, frame):
+    batches = [pa.RecordBatch.from_pandas(frame[i : i + 500], preserve_index=False) for i in range(0, 5000, 500)]
+    (found,) = passes.gathering(list(frame.columns), lambda: model)(iter(batches))
+    expected = model.cells_of(frame.to_numpy()).reshape(-1, 3)[found["cell"].to_numpy()]
+    assert found["count"].to_numpy().sum() == 12 * len(frame)
+    assert np.array_equal(found["count"], expected[:, 0])
+    assert np.array_equal(found["max"], expected[:, 2])
+    np.testing.assert_allclose(found["sum"], expected[:, 1], rtol=1e-12)
+
+
 def test_the_memory_of_a_task_does_not_grow_with_its_rows(model):
     names = ["a", "b", "c", "d"]
     wanted = np.sort(np.random.default_rng(0).integers(2**63, size=500).astype(np.uint64))
@@ -135,7 +148,8 @@ def test_the_memory_of_a_task_does_not_grow_with_its_rows(model):
         passes.gathering(names, lambda: model),
     ):
         peak(work, 1)  # what is imported or compiled on first use
-        assert peak(work, 60) < 1.2 * peak(work, 6)
+        # To remember the rows would take 54 times 64,000 bytes more; other threads may take some, too.
+        assert peak(work, 60) - peak(work, 6) < 10 * 64_000
 
 
 def test_a_model_from_spark_is_saved_loaded_explained_and_predicts(model, frame, tmp_path):

@@ -11,13 +11,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.batch import spreads
+from svead_stream.geometry import spreads
 
 F64 = NDArray[np.float64]
 _KNOWN, _INFINITE, _MEAN, _SQUARES, _LOW, _HIGH = range(6)
 
 
-class Facts:
+class ColumnStats:
     """Number of rows, and of every column the count, mean, squared deviations and extremes of its known values."""
 
     def __init__(self, n_columns: int) -> None:
@@ -27,7 +27,7 @@ class Facts:
 
     def add(self, X: F64) -> None:
         """Take in some rows."""
-        part = Facts(X.shape[1])
+        part = ColumnStats(X.shape[1])
         part.rows = len(X)
         t = part._table
         known = np.isfinite(X)
@@ -44,7 +44,7 @@ class Facts:
         t[_HIGH] = but(X, -np.inf).max(axis=0, initial=-np.inf)
         self.merge(part)
 
-    def merge(self, other: Facts) -> None:
+    def merge(self, other: ColumnStats) -> None:
         """Take in what is known of other rows."""
         self.rows += other.rows
         a, b = self._table, other._table
@@ -64,7 +64,7 @@ class Facts:
         return infinite
 
     def scales(self, scaling: str, sample: F64) -> F64:
-        """The scale of each column, by the rules of `svead_stream.batch.spreads`; the iqr is that of the sample."""
+        """The scale of each column, by the rules of `svead_stream.geometry.spreads`; the iqr is that of the sample."""
         known = self._table[_KNOWN] > 0
         if scaling == "iqr":
             result = spreads(sample, scaling)
@@ -92,7 +92,7 @@ class Facts:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         table = np.frombuffer(data, np.float64, offset=8).reshape(6, -1)
-        facts = cls(table.shape[1])
-        facts.rows = int(np.frombuffer(data, np.int64, 1)[0])
-        facts._table = table.copy()
-        return facts
+        stats = cls(table.shape[1])
+        stats.rows = int(np.frombuffer(data, np.int64, 1)[0])
+        stats._table = table.copy()
+        return stats

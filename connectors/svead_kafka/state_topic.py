@@ -9,19 +9,22 @@ JSON array so that any client can read the keys:
   each key has a model. Headers tell the life, the offset up to which the model has learned, and the number of pieces.
 
 All records of one input partition go to one partition of the state topic, and each snapshot is written within one
-transaction. A reader who sees committed records only therefore sees whole snapshots, in the order they were written.
+transaction. A reader who sees committed records only therefore sees them in the order they were written, up to some
+record. Mostly that is the end of a transaction; where workers share a partition of the topic, the open transaction of
+one can hide the end of another's for a while. A reader who finds only a part of a snapshot has to try again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
 import orjson
 from kafka import TopicPartition
+from kafka.errors import KafkaError, KafkaTimeoutError
 
 from svead_kafka.errors import StateError
 
@@ -53,7 +56,7 @@ class Record:
     headers: list[tuple[str, bytes]]
 
 
-def home(source: TopicPartition, partitions: int) -> int:
+def state_partition(source: TopicPartition, partitions: int) -> int:
     """The partition of the state topic in which the models of an input partition live."""
     return int((crc32(source.topic.encode()) + source.partition) % partitions)
 
@@ -95,15 +98,20 @@ class StateReader:
         """Close the connection."""
         self._consumer.close()
 
-    def scan(self, sources: Iterable[TopicPartition]) -> dict[TopicPartition, Found]:
-        """What the topic knows of these input partitions; reads their partitions of the topic from end to end."""
+    def scan(
+        self, sources: Iterable[TopicPartition], end: Callable[[TopicPartition], int] | None = None
+    ) -> dict[TopicPartition, Found]:
+        """What the topic knows of these input partitions; reads their partitions of the topic from end to end.
+
+        They end where an open transaction begins, unless `end` tells another offset to wait for.
+        """
         found = {source: Found() for source in sources}
         pieces: dict[tuple[TopicPartition, bytes | None], dict[int, tuple[int, dict[str, bytes]]]] = {}
         partitions = len(self._consumer.partitions_for_topic(self._topic) or ())
         if not partitions:
             raise StateError(f"the state topic {self._topic!r} has no partitions")
-        for number in sorted({home(source, partitions) for source in found}):
-            for record in self._all(TopicPartition(self._topic, number)):
+        for number in sorted({state_partition(source, partitions) for source in found}):
+            for record in self._all(TopicPartition(self._topic, number), end):
                 group, topic, partition, *rest = orjson.loads(record.key)
                 source = TopicPartition(topic, partition)
                 if group != self._group or source not in found or record.value is None:
@@ -122,14 +130,14 @@ class StateReader:
     def load(self, source: TopicPartition, saved: Saved) -> bytes:
         """The bytes of a saved model."""
         partitions = len(self._consumer.partitions_for_topic(self._topic) or ())
-        place = TopicPartition(self._topic, home(source, partitions))
+        place = TopicPartition(self._topic, state_partition(source, partitions))
         self._consumer.assign([place])
         return b"".join(self._one(place, offset) for offset in saved.at)
 
-    def _all(self, place: TopicPartition) -> Iterator[Any]:
+    def _all(self, place: TopicPartition, told: Callable[[TopicPartition], int] | None) -> Iterator[Any]:
         self._consumer.assign([place])
         self._consumer.seek_to_beginning(place)
-        end = self._consumer.end_offsets([place])[place]
+        end = told(place) if told is not None else self._consumer.end_offsets([place])[place]
         deadline = time.monotonic() + self._timeout
         while self._consumer.position(place) < end:
             batch = self._consumer.poll(timeout_ms=500).get(place, [])
@@ -137,7 +145,7 @@ class StateReader:
             if batch:
                 deadline = time.monotonic() + self._timeout
             elif time.monotonic() > deadline:
-                raise StateError(f"reading {place} stopped at {self._consumer.position(place)} of {end}")
+                raise KafkaTimeoutError(f"reading {place} stopped at {self._consumer.position(place)} of {end}")
 
     def _one(self, place: TopicPartition, offset: int) -> bytes:
         self._consumer.seek(place, offset)
@@ -147,8 +155,9 @@ class StateReader:
                 if record.offset == offset:
                     value: bytes = record.value
                     return value
-                raise StateError(f"no record at offset {offset} of {place}; was the state topic changed by hand?")
-        raise StateError(f"offset {offset} of {place} could not be read in {self._timeout:.0f} s")
+                # The cleaner has removed it because there is a newer one, which the next restore finds.
+                raise KafkaError(f"no record at offset {offset} of {place}; was the state topic changed by hand?")
+        raise KafkaTimeoutError(f"offset {offset} of {place} could not be read in {self._timeout:.0f} s")
 
 
 def _whole(parts: dict[int, tuple[int, dict[str, bytes]]], checkpoint: dict[str, Any] | None) -> Saved | None:
@@ -158,6 +167,7 @@ def _whole(parts: dict[int, tuple[int, dict[str, bytes]]], checkpoint: dict[str,
         return None
     count = int(about["pieces"])
     for i in range(count):
-        if i not in parts or parts[i][1]["offset"] != about["offset"]:
-            raise StateError(f"piece {i} of {count} of a model is missing in the state topic")
+        # Pieces of an older snapshot come before the first piece of a newer one, also where both cover the same.
+        if i not in parts or parts[i][1]["offset"] != about["offset"] or parts[i][0] < parts[0][0]:
+            raise KafkaTimeoutError(f"piece {i} of {count} of a model is not to be seen in the state topic")
     return Saved(int(about["offset"]), tuple(parts[i][0] for i in range(count)))

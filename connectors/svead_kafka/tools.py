@@ -1,4 +1,4 @@
-"""To try things out: play a file into a topic, and show scored events as they come."""
+"""Commands beside the worker, to try things out: send a file into a topic, and show scored events as they come."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def send(
     loop: bool = False,
     create: int | None = None,
 ) -> int:
-    """Send the rows of a file as JSON events; answers how many."""
+    """Send the rows of a file as JSON events; returns how many."""
     if rate is not None and rate <= 0:
         raise ConfigurationError(f"--rate must be positive, not {rate}")
     if loop and file == "-":
@@ -47,7 +47,7 @@ def send(
         _create(properties, topic, create)
     producer = KafkaProducer(**_fit(properties, KafkaProducer), linger_ms=5)
     began, count = time.monotonic(), 0
-    answers: list[Any] = []
+    futures: list[Any] = []
     try:
         while True:
             before = count
@@ -56,25 +56,25 @@ def send(
                     time.sleep(max(0.0, began + count / rate - time.monotonic()))
                 name = event.get(key) if key is not None and isinstance(event, dict) else None
                 text = None if name is None else str(name).encode()
-                answers.append(producer.send(topic, value=raw, key=text))
+                futures.append(producer.send(topic, value=raw, key=text))
                 count += 1
-                if len(answers) >= 10_000:
-                    _check(answers)
+                if len(futures) >= 10_000:
+                    _check(futures)
             if not loop or count == before:
                 break
     except KeyboardInterrupt:  # the way to end --loop
         pass
     finally:
         producer.flush()
-        _check(answers)
+        _check(futures)
         producer.close()
     return count
 
 
-def _check(answers: list[Any]) -> None:
-    for answer in answers:
-        answer.get(timeout=60)
-    answers.clear()
+def _check(futures: list[Any]) -> None:
+    for future in futures:
+        future.get(timeout=60)
+    futures.clear()
 
 
 def _create(properties: dict[str, Any], topic: str, partitions: int) -> None:

@@ -1,0 +1,27 @@
+"""Random numbers whose whole state is one number of the model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svead_stream.kernels.layout import I64, U64
+from svead_stream.kernels.simd import kernel
+
+
+@kernel
+def draw(rng: U64) -> float:
+    """A number in [0, 1): splitmix64."""
+    rng[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = rng[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
+def choose(rng: U64, items: I64, n: int, wanted: int) -> None:
+    """Move a uniform choice without replacement to the front of the first n items."""
+    for i in range(wanted):
+        j = i + int(draw(rng) * (n - i))
+        items[i], items[j] = items[j], items[i]

@@ -1,0 +1,145 @@
+"""The parameters of the detectors and of the alerts: their defaults, what they may be, and what help says of them.
+
+Here and nowhere else; constructors, commands and the Kafka connector take it from here. Nothing heavy is imported, so
+that --help shows at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter: a whole number from low to high, a number between the two, or one of some choices.
+
+    Parameters
+    ----------
+    name
+        As constructors spell it.
+    kind
+        `int`, `float`, `bool` or `str`.
+    default
+        Its value where none is given.
+    help
+        What it does, in a line.
+    low, high
+        What a number must not leave. A whole number may be equal to them, another may not.
+    choices
+        All that it can be, if it is no number.
+    optional
+        Whether it can be None.
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    low: float = 0
+    high: float = math.inf
+    choices: tuple[Any, ...] = ()
+    optional: bool = False
+
+    def check(self, value: Any) -> None:
+        """Raise a ValueError that says what is allowed, unless the value is."""
+        if value is None and self.optional:
+            return
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if self.choices:
+            if value not in self.choices:
+                raise ValueError(f"{self.name}={value!r}: it must be one of {', '.join(map(repr, self.choices))}")
+        elif self.kind is int:
+            check_int(self.name, value, self.low, self.high)
+        elif not (is_number and self.low < value < self.high):
+            none = "None or " if self.optional else ""
+            raise ValueError(f"{self.name}={value!r}: it must be {none}a number between {self.low} and {self.high}")
+
+
+def check_int(name: str, value: Any, low: float, high: float = math.inf) -> None:
+    """Raise a ValueError unless the value is a whole number from low to high; NumPy's are, True and False are not."""
+    if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
+        allowed = f"of {low} or more" if high == math.inf else f"from {low} to {high}"
+        raise ValueError(f"{name}={value!r}: it must be a whole number {allowed}")
+
+
+SEED = Parameter("seed", int, None, "Makes scores reproducible.", 0, 2**128, optional=True)
+
+_COMPARABLE = "How features are made comparable."
+SCALING = Parameter("scaling", str, "mixed", _COMPARABLE, choices=("none", "std", "iqr", "range", "log", "mixed"))
+
+# of StreamingSVEAD
+DETECTOR = (
+    Parameter("n_partitions", int, 24, "Partitions of the ensemble.", 2, 100_000),
+    Parameter("n_anchors", int, 16, "Anchors of each partition.", 1, 65_536),
+    Parameter("normal_after", int, 256, "Events that something new lasts before it is normal.", 1, 2**48),
+    Parameter(
+        "memory", float, 20_000, "Events in which half of what was normal is forgotten, or none.", 0, optional=True
+    ),
+    SCALING,
+    Parameter("max_features", int, 4096, "Most features that the model takes.", 1, 2**24),
+    SEED,
+)
+
+ALERT_RATE = Parameter("alert_rate", float, 0.01, "Share of events to alert on.", 0, 1)
+ALERT_WINDOW = Parameter(
+    "alert_window",
+    int,
+    None,
+    "Recent scores to rank among; by default as many as the alert rate needs.",
+    1,
+    optional=True,
+)
+PROTECT = Parameter("protect", bool, False, "Keep alerts from being learned.", choices=(False, True))
+TOP_FEATURES = Parameter("top_features", int, 3, "Features that an alert names.")
+
+# of ConformalFilter, whose `window` is the alert window, and of what is told of an alert
+ALERTS = (ALERT_RATE, ALERT_WINDOW, PROTECT, TOP_FEATURES)
+
+BATCH_SCALING = Parameter("scaling", str, "none", _COMPARABLE, choices=("none", "std", "iqr", "range"))
+
+# of SVEAD, as far as commands have them
+BATCH = (
+    Parameter("n_partitions", int, 100, "Partitions of the ensemble.", 1),
+    Parameter("n_anchors", int, 16, "Anchors of each partition.", 1),
+    BATCH_SCALING,
+)
+
+
+def check_detector(**values: Any) -> None:
+    """Raise a ValueError if a StreamingSVEAD with these parameters, and defaults for the others, cannot be."""
+    every = _checked(DETECTOR, values)
+    memory, normal_after = every["memory"], every["normal_after"]
+    if memory is not None and memory < normal_after:
+        raise ValueError(
+            f"memory={memory!r}: it must be None or a number of events, at least normal_after ({normal_after})"
+        )
+
+
+def check_alerts(**values: Any) -> None:
+    """Raise a ValueError if alerts with these parameters, and defaults for the others, cannot be."""
+    every = _checked(ALERTS, values)
+    window, rate = every["alert_window"], every["alert_rate"]
+    if window is not None and (window + 1) * rate < 1:
+        least = math.ceil(1 / rate) - 1
+        raise ValueError(f"a window of {window} is too short to tell events of rate {rate}: give at least {least}")
+
+
+def values_of(detector: Any) -> dict[str, Any]:
+    """The parameters of a StreamingSVEAD, by name."""
+    return {parameter.name: getattr(detector, parameter.name) for parameter in DETECTOR}
+
+
+def _checked(parameters: tuple[Parameter, ...], values: Mapping[str, Any]) -> dict[str, Any]:
+    """All values, defaults too, each checked by itself."""
+    every = {parameter.name: parameter.default for parameter in parameters}
+    unknown = sorted(values.keys() - every.keys())
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no parameter: there are {', '.join(every)}")
+    every |= values
+    for parameter in parameters:
+        parameter.check(every[parameter.name])
+    return every

@@ -1,0 +1,91 @@
+"""What a detector must offer to be judged, and what it may offer beside.
+
+`Detector` is all that is needed: any river anomaly detector has it, and a pipeline that ends in one. The others are
+found out by `isinstance`; who offers them is explained, runs in mini-batches, or is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+from svead_stream.kernels.layout import Window
+from svead_stream.record import Reasons, Verdicts
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Scores events, larger is more anomalous, and learns them."""
+
+    def score_one(self, x: dict[Any, Any], /) -> float:
+        """The score of an event, which is not learned."""
+        ...
+
+    def learn_one(self, x: dict[Any, Any], /) -> None:
+        """Learn an event."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """Tells which features a score is due to."""
+
+    def explain_one(self, x: Mapping[Hashable, Any], /) -> Reasons:
+        """The share of each feature in the score of an event, largest first."""
+        ...
+
+
+@runtime_checkable
+class ScoresMany(Protocol):
+    """Scores and learns mini-batches, with the numbers of a loop over their rows."""
+
+    def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None, /) -> Any:
+        """Scores of the rows of X, none of which is learned."""
+        ...
+
+    def score_learn_many(self, X: Any, feature_names: Sequence[Hashable] | None = None, /) -> Any:
+        """Scores of the rows of X, each of which is then learned."""
+        ...
+
+
+@runtime_checkable
+class JudgesMany(Protocol):
+    """Scores, ranks, explains and learns mini-batches, with the numbers of a loop over their rows."""
+
+    max_features: int
+
+    @property
+    def feature_names_(self) -> list[Hashable]:
+        """Names of the features met so far, in the order of the model's columns."""
+        ...
+
+    @property
+    def n_missing_(self) -> int:
+        """Missing values met in the events learned."""
+        ...
+
+    def judge_many(
+        self,
+        X: Any,
+        feature_names: Sequence[Hashable] | None,
+        window: Window,
+        alert_rate: float,
+        learn: bool,
+        explain: bool,
+    ) -> Verdicts:
+        """Judge the rows of X one after the other; each is then learned, and its score entered, if asked."""
+        ...
+
+
+@runtime_checkable
+class Saveable(Protocol):
+    """Goes to bytes and comes back the same."""
+
+    def to_bytes(self) -> bytes:
+        """The whole model."""
+        ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The model that was written."""
+        ...

@@ -1,0 +1,105 @@
+"""A filter as bytes: with its detector, whichever kind it is; what could not be read again is not written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from river import anomaly
+
+import svead_stream
+from svead_stream import ConformalFilter, SnapshotError, StreamingSVEAD, snapshot
+
+
+def sensor_rows(n: int, seed: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    X[rng.random(n) < 0.02] *= 6
+    return X
+
+
+@pytest.mark.parametrize("protect", [False, True])
+def test_a_restored_filter_goes_on_bit_for_bit(protect: bool) -> None:
+    X = sensor_rows(900, 1)
+    model = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.02, protect=protect)
+    model.judge_many(X[:500])
+    restored = ConformalFilter.from_bytes(model.to_bytes())
+    assert restored.threshold == model.threshold
+    assert list(model.judge_many(X[500:])) == list(restored.judge_many(X[500:]))
+    assert restored.to_bytes() == model.to_bytes()
+    assert (restored.n_seen_, restored.n_alerts_) == (900, model.n_alerts_)
+
+
+def test_a_detector_without_snapshots_says_so() -> None:
+    with pytest.raises(TypeError, match="HalfSpaceTrees cannot be saved"):
+        ConformalFilter(anomaly.HalfSpaceTrees()).to_bytes()
+
+
+class Counter:
+    """A detector that can be written and read: its score is how many events it has learned."""
+
+    def __init__(self, n: int = 0) -> None:
+        self.n = n
+
+    def score_one(self, x: dict[Any, Any]) -> float:
+        return float(self.n)
+
+    def learn_one(self, x: dict[Any, Any]) -> None:
+        self.n += 1
+
+    def to_bytes(self) -> bytes:
+        return snapshot.pack("Counter", {"n": self.n}, {})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Counter:
+        return cls(snapshot.unpack(data, "Counter")[1]["n"])
+
+
+def test_what_could_not_be_restored_is_refused_until_it_is_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_registered", dict(snapshot._registered))
+    model = ConformalFilter(Counter())
+    model.learn_one({})
+    for refused in (model.to_bytes, lambda: svead_stream.save(Counter(), tmp_path / "model")):
+        with pytest.raises(TypeError, match=r"Counter cannot be saved.*svead_stream\.register"):
+            refused()
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(TypeError, match="needs to_bytes and from_bytes"):
+        svead_stream.register(anomaly.HalfSpaceTrees)
+    svead_stream.register(Counter)
+    svead_stream.save(model, tmp_path / "model")
+    again = svead_stream.load(tmp_path / "model")
+    assert (type(again.detector), again.detector.n, again.n_seen_) == (Counter, 1, 1)
+    with pytest.raises(ValueError, match="choose another name"):
+        svead_stream.register(type("StreamingSVEAD", (Counter,), {}))
+
+
+def forged(change: dict[str, Any], arrays: dict[str, Any] | None = None) -> bytes:
+    model = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.02)
+    model.judge_many(sensor_rows(300, 1))
+    _, fields, parts = snapshot.unpack(model.to_bytes())
+    return snapshot.pack("ConformalFilter", fields | change, parts | (arrays or {}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        forged({"alert_rate": 7}),
+        forged({"alert_rate": "0.1"}),
+        forged({"window": [1]}),
+        forged({"window": 60}),  # shorter than what is said to be in it
+        forged({"n_seen": "many"}),
+        forged({}, {"recent": np.full(260, np.nan)}),
+        forged({}, {"withheld": np.zeros(3, np.uint8)}),
+        forged({}, {"recent": np.zeros((2, 2))}),
+        forged({}, {"detector": np.zeros(40, np.uint8)}),
+        b"",
+        b"something else",
+    ],
+)
+def test_a_snapshot_that_does_not_fit_is_one_clear_error(data: bytes) -> None:
+    with pytest.raises(SnapshotError):
+        ConformalFilter.from_bytes(data)

@@ -1,0 +1,80 @@
+"""One model in several threads: their calls wait for each other."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from svead_stream import ConformalFilter, StreamingSVEAD
+
+
+def rows(n, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 4)) * [1, 10, 100, 1000] + 1000
+
+
+def as_events(X):
+    return [dict(enumerate(row)) for row in X.tolist()]
+
+
+def in_threads(work):
+    """What four threads that take turns as often as they can return."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(work, range(4)))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def events_with_new_features(k, n=400):
+    rng = np.random.default_rng(k)
+    return [{"a": rng.normal(), "b": rng.normal(), f"own{k}.{i // 100}": rng.normal()} for i in range(n)]
+
+
+def test_threads_lose_no_event_of_a_detector():
+    model = StreamingSVEAD(n_partitions=4, n_anchors=4, seed=1)
+
+    def work(k):
+        scores = []
+        for event in events_with_new_features(k):
+            scores.append(model.score_one(event))
+            model.learn_one(event)
+            scores += model.score_learn_many(np.array([[1.0, 2.0]]), ["a", "b"]).tolist()
+        return scores
+
+    scores = np.concatenate(in_threads(work))
+    assert len(scores) == model.n_seen_ == 4 * 2 * 400
+    assert ((scores >= 0) & (scores <= 1)).all()
+    assert len(model.feature_names_) == 2 + 4 * 4
+    StreamingSVEAD.from_bytes(model.to_bytes())  # whose checks would find what does not fit together
+
+
+def test_threads_that_score_see_their_own_events_only():
+    model = StreamingSVEAD(n_partitions=4, n_anchors=4, seed=1)
+    model.learn_many(rows(300))
+    events = as_events(rows(4, seed=1) * [[1], [2], [3], [4]])
+
+    def said(k):
+        return model.score_one(events[k]), tuple(model.explain_one(events[k]).items())
+
+    expected = [{said(k)} for k in range(4)]
+    assert in_threads(lambda k: {said(k) for _ in range(2000)}) == expected
+
+
+def test_threads_lose_no_event_of_a_filter():
+    model = ConformalFilter(StreamingSVEAD(n_partitions=4, n_anchors=4, seed=1), alert_rate=0.05)
+    X = rows(600)
+    events = as_events(X)
+
+    def work(k):  # some by mini-batches, which let others run meanwhile, some one by one
+        for _ in range(5):
+            if k % 2:
+                model.judge_many(X)
+            else:
+                for event in events:
+                    model.judge_one(event)
+
+    in_threads(work)
+    assert model.n_seen_ == model.detector.n_seen_ == 4 * 5 * 600
+    np.testing.assert_array_equal(np.sort(model._ranks.scores), model._ranks.window.ordered)
