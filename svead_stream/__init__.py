@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from svead_stream.streaming import StreamingSVEAD
     from svead_stream.warm import warm_up
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _MODULES = {
     "SVEAD": "batch",

@@ -18,5 +18,5 @@ class SnapshotError(SveadError):
     """Bytes that cannot be read as a snapshot."""
 
 
-class MissingExtra(SveadError):
+class MissingExtra(SveadError, ImportError):
     """An optional library is not installed; the message names the command that installs it."""

@@ -21,13 +21,15 @@ from svead_stream.record import Reasons
 Row = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 _NAN = float("nan")
+# what float() would take all the same
+_NO_NUMBERS = (str, bytes, bytearray, np.ndarray, np.datetime64, np.timedelta64, np.complexfloating)
 
 
 def number(name: Hashable, value: Any) -> float:
     """The value as a float, NaN where it is missing, or an error that names the feature."""
     if value is None or type(value).__name__ == "NAType":  # pandas.NA
         return _NAN
-    if not isinstance(value, (str, bytes, bytearray, np.ndarray)):
+    if not isinstance(value, _NO_NUMBERS):
         try:
             return float(value)
         except OverflowError:
@@ -169,7 +171,7 @@ def table(X: Any, names: Sequence[Hashable] | None = None) -> tuple[list[Hashabl
         names = _checked(names, range(array.shape[1]))
         if array.dtype.kind in "fiub":
             return names, np.ascontiguousarray(array, dtype=np.float64)
-        columns = (column.tolist() for column in array.T)
+        columns = (list(column) if array.dtype.kind in "mMc" else column.tolist() for column in array.T)
     else:
         names = _checked(names, frame.columns)
         columns = map(_values, frame.iter_columns())
@@ -216,6 +218,8 @@ def _frame(X: Any) -> Any:
 
 def _array(X: Any) -> NDArray[Any]:
     array = np.asarray(X)
+    if array.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text made text of all numbers
+        array = np.asarray(X, dtype=object)
     if array.ndim != 2:
         raise ValueError(f"X has {array.ndim} dimensions: it must be a 2-D array or a data frame, one row per event")
     return array

@@ -7,6 +7,7 @@ was asked for. An alert is explained by the detector as it was when it scored th
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from collections.abc import Hashable, Iterator, Sequence
@@ -17,7 +18,7 @@ from river import base
 
 from svead_stream import parameters, snapshot
 from svead_stream.errors import SnapshotError
-from svead_stream.features import records
+from svead_stream.features import records, table
 from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany
 from svead_stream.ranks import Ranks
 from svead_stream.record import Reasons, Verdict, Verdicts
@@ -253,7 +254,10 @@ class ConformalFilter(base.AnomalyFilter):
         self, X: Any, feature_names: Sequence[Hashable] | None, learn: bool, explain: bool
     ) -> Verdicts:
         verdicts, thresholds = [], []
-        for x in records(X, feature_names, keep_missing=isinstance(self.detector, JudgesMany)):
+        is_ours = isinstance(self.detector, JudgesMany)
+        if is_ours:  # what is no number is refused before anything is learned, as without a loop
+            feature_names, X = table(X, feature_names)
+        for x in records(X, feature_names, keep_missing=is_ours):
             thresholds.append(self.threshold)
             verdicts.append(self.judge_one(x, learn))
         return Verdicts(
@@ -319,8 +323,8 @@ class ConformalFilter(base.AnomalyFilter):
         return model
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return {name: value for name, value in vars(self).items() if name != "_lock"}
+        with self._lock:  # a copy: filter and detector of one moment, whatever other threads do next
+            return copy.deepcopy({name: value for name, value in vars(self).items() if name != "_lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

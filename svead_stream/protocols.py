@@ -52,8 +52,6 @@ class ScoresMany(Protocol):
 class JudgesMany(Protocol):
     """Scores, ranks, explains and learns mini-batches, with the numbers of a loop over their rows."""
 
-    max_features: int
-
     @property
     def feature_names_(self) -> list[Hashable]:
         """Names of the features met so far, in the order of the model's columns."""

@@ -47,14 +47,14 @@ class Ranks:
         scores, withheld = (np.asarray(given)[-capacity:] for given in (scores, withheld))
         known = len(scores)
         counters = np.zeros(ranks.N_COUNTERS, np.int64)
-        self.alert_rate = alert_rate
+        self.alert_rate = float(alert_rate)
         self.window = Window(np.zeros(capacity), np.zeros(capacity), np.zeros(capacity, np.uint8), counters)
         self.window.recent[:known] = scores
         self.window.ordered[:known] = np.sort(scores)
         self.window.withheld[:known] = withheld
         counters[ranks.KNOWN], counters[ranks.WITHHELD] = known, np.count_nonzero(withheld)
         counters[ranks.JUDGED], counters[ranks.ALERTS] = judged, alerts
-        self._to_judge = (alert_rate, *self.window)
+        self._to_judge = (self.alert_rate, *self.window)
         self.find_threshold()
 
     def find_threshold(self) -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +52,7 @@ class Verdicts:
         return len(self.scores)
 
     def __getitem__(self, i: int) -> Verdict:
+        i = range(len(self))[index(i)]  # from the end, too
         return Verdict(float(self.scores[i]), float(self.p_values[i]), bool(self.alerts[i]), self.reasons.get(i))
 
     def only_alerts(self) -> Verdicts:

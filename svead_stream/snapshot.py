@@ -19,6 +19,7 @@ import os
 import struct
 from collections.abc import Hashable, Mapping
 from importlib import import_module
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,9 +46,19 @@ def pack(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         listed.append([name, little.dtype.str, list(little.shape)])
         raw.append(little.tobytes())
-    header = json.dumps({"kind": kind, "fields": fields, "arrays": listed}, separators=(",", ":")).encode()
+    described = {"kind": kind, "fields": fields, "arrays": listed}
+    header = json.dumps(described, separators=(",", ":"), default=_plain).encode()
     body = b"".join([_PREFIX.pack(MAGIC, VERSION, len(header)), header, *raw])
     return body + hashlib.blake2b(body, digest_size=_CHECKSUM).digest()
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's, or another that JSON does not know, as Python's own."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{value!r} cannot be saved: a {type(value).__name__} is neither a number nor text")
 
 
 def unpack(data: bytes, kind: str | None = None) -> tuple[str, dict[str, Any], Arrays]:
@@ -107,6 +118,8 @@ def expect(arrays: Arrays, name: str, dtype: Any, shape: tuple[int, ...]) -> NDA
 
 def name_to_json(name: Hashable) -> Any:
     """A feature name as JSON that `name_from_json` turns back into the same name."""
+    if isinstance(name, np.generic):
+        name = name.item()
     if name is None or type(name) in (str, bool, int, float):
         return name
     if type(name) is tuple:
@@ -136,9 +149,10 @@ def register(kind: type[S]) -> type[S]:
     kind
         A class with `to_bytes`, which calls `pack` with the name of the class, and `from_bytes`.
     """
-    if not issubclass(kind, Saveable):
-        raise TypeError(f"{kind.__name__} cannot be registered: it needs to_bytes and from_bytes")
-    if _registered.get(kind.__name__, kind).__module__ != kind.__module__:
+    if not isinstance(kind, type) or not issubclass(kind, Saveable):
+        raise TypeError(f"{kind!r} cannot be registered: it needs to be a class with to_bytes and from_bytes")
+    known = _registered.get(kind.__name__)
+    if kind.__module__ != (known.__module__ if known else _MODULES.get(kind.__name__, kind.__module__)):
         raise ValueError(f"there is a kind {kind.__name__!r} already: choose another name for the class")
     _registered[kind.__name__] = kind
     return kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def test_a_restored_filter_goes_on_bit_for_bit(protect: bool) -> None:
     assert list(model.judge_many(X[500:])) == list(restored.judge_many(X[500:]))
     assert restored.to_bytes() == model.to_bytes()
     assert (restored.n_seen_, restored.n_alerts_) == (900, model.n_alerts_)
+
+
+def test_parameters_and_names_that_are_numpys_are_saved_as_pythons() -> None:
+    detector = StreamingSVEAD(n_anchors=np.int64(8), memory=np.float32(9_000), seed=np.uint8(3))
+    model = ConformalFilter(detector, np.float32(0.02), np.int64(500), protect=np.True_)
+    model.judge_many(sensor_rows(300, 1), feature_names=np.array(["a", "b", "c"]))
+    again = ConformalFilter.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    assert (again.detector.n_anchors, again.detector.memory, again.detector.seed) == (8, 9_000.0, 3)
+    assert (again.alert_rate, again.window, again.protect) == (float(np.float32(0.02)), 500, True)
+    assert ConformalFilter(StreamingSVEAD(), Fraction(1, 50)).alert_rate == 0.02
 
 
 def test_a_detector_without_snapshots_says_so() -> None:
@@ -67,14 +79,17 @@ def test_what_could_not_be_restored_is_refused_until_it_is_registered(
         with pytest.raises(TypeError, match=r"Counter cannot be saved.*svead_stream\.register"):
             refused()
     assert not (tmp_path / "model").exists()
-    with pytest.raises(TypeError, match="needs to_bytes and from_bytes"):
-        svead_stream.register(anomaly.HalfSpaceTrees)
+    for no_kind in (anomaly.HalfSpaceTrees, 5):
+        with pytest.raises(TypeError, match=r"cannot be registered.* a class with to_bytes and from_bytes"):
+            svead_stream.register(no_kind)  # type: ignore[type-var]
     svead_stream.register(Counter)
     svead_stream.save(model, tmp_path / "model")
     again = svead_stream.load(tmp_path / "model")
     assert (type(again.detector), again.detector.n, again.n_seen_) == (Counter, 1, 1)
-    with pytest.raises(ValueError, match="choose another name"):
-        svead_stream.register(type("StreamingSVEAD", (Counter,), {}))
+    for taken in ("Counter", "StreamingSVEAD", "SVEAD"):
+        other = type(taken, (Counter,), {"__module__": "elsewhere"})
+        with pytest.raises(ValueError, match="choose another name"):
+            svead_stream.register(other)
 
 
 def forged(change: dict[str, Any], arrays: dict[str, Any] | None = None) -> bytes:

@@ -1,5 +1,6 @@
 """Data frames of any kind, and arrays, are the same numbers and the same events."""
 
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -86,6 +87,24 @@ def test_columns_that_hold_no_numbers_are_named(kind, values):
     frame = kind({"a": [1.0, 2.0], "b": values})
     with pytest.raises(ValueError, match=r"feature 'b' has the value .*, which is not a number"):
         table(frame)
+
+
+@pytest.mark.parametrize(
+    ("X", "shown"),
+    [
+        ([[1.0, 2.0], [3, "x"]], "'x'"),
+        (np.array([[1, 2], [3, "x"]], dtype=object), "'x'"),
+        (np.array([["2020-01-01", "2020-01-02"]], dtype="M8[ns]")[:, ::-1], "2020"),
+        (np.array([[1, 2]], dtype="m8[ns]"), "timedelta"),
+        (np.array([[1, 2j]]), "1+0j"),
+    ],
+    ids=str,
+)
+def test_arrays_and_lists_that_hold_no_numbers_are_named(X, shown):
+    with pytest.raises(
+        ValueError, match=rf"feature '[ab]' has the value .*{re.escape(shown)}.*, which is not a number"
+    ):
+        table(X, ["a", "b"])
 
 
 @pytest.mark.parametrize("read", [table, lambda X: next(records(X))])

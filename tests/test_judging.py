@@ -357,6 +357,28 @@ def test_events_and_mini_batches_by_turns_are_the_loop() -> None:
     assert any(verdict.alert for start in range(0, 900, 30) for verdict in verdicts[start + 20 : start + 30])
 
 
+@pytest.mark.parametrize("protect", [False, True])
+def test_rows_that_are_no_numbers_leave_the_model_as_it_was(protect: bool) -> None:
+    model = ConformalFilter(StreamingSVEAD(seed=3), protect=protect)
+    model.judge_many(sensor_rows(100, 1))
+    before = model.to_bytes()
+    rows = sensor_rows(9, 2).tolist()
+    rows[5][1] = "warm"
+    with pytest.raises(ValueError, match="feature 1 has the value 'warm'"):
+        model.judge_many(rows)
+    assert model.to_bytes() == before
+
+
+def test_verdicts_are_counted_from_either_end() -> None:
+    verdicts = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.05).judge_many(sensor_rows(600, 4))
+    assert verdicts.reasons
+    for i, verdict in enumerate(verdicts):
+        assert verdicts[i] == verdicts[i - 600] == verdict
+    for outside in (600, -601):
+        with pytest.raises(IndexError):
+            verdicts[outside]
+
+
 def test_the_alert_rate_can_be_changed_on_the_way() -> None:
     rng = np.random.default_rng(12)
     model = ConformalFilter(BatchEcho(), alert_rate=0.001)

@@ -1,5 +1,7 @@
 """One model in several threads: their calls wait for each other."""
 
+import copy
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -78,3 +80,23 @@ def test_threads_lose_no_event_of_a_filter():
     in_threads(work)
     assert model.n_seen_ == model.detector.n_seen_ == 4 * 5 * 600
     np.testing.assert_array_equal(np.sort(model._ranks.scores), model._ranks.window.ordered)
+
+
+def test_copies_that_are_made_while_others_judge_are_of_one_moment():
+    model = ConformalFilter(StreamingSVEAD(n_partitions=4, n_anchors=4, seed=1), alert_rate=0.05)
+    X = rows(200)
+    judged = []
+
+    def work(k):
+        if k:
+            while len(judged) < 60:
+                model.judge_many(X)
+                judged.append(k)
+            return
+        while len(judged) < 60:
+            for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+                assert copied.n_seen_ == copied.detector.n_seen_
+                known = len(copied._ranks.scores)
+                np.testing.assert_array_equal(np.sort(copied._ranks.scores), copied._ranks.window.ordered[:known])
+
+    in_threads(work)

@@ -22,7 +22,7 @@ from click.core import ParameterSource
 
 from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
 from svead_kafka.options import Options
-from svead_stream.cli.options import GONE, Decorator, names_option, old_spelling, option, with_options
+from svead_stream.cli.options import GONE, RENAMED, Decorator, names_option, old_spelling, option, with_options
 from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
 
 
@@ -66,9 +66,10 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
 
 def _check_environment(ctx: click.Context) -> None:
     """Refuse variables of options that are no more; they would do nothing, and nobody would notice."""
-    for name in GONE:
-        if _variable(name) in os.environ:
-            raise click.UsageError(f"{_variable(name)} is set, but {old_spelling(name, ctx.command)}")
+    for name in (*RENAMED, *GONE):
+        why = old_spelling(name, ctx.command)
+        if why and _variable(name) in os.environ:
+            raise click.UsageError(f"{_variable(name)} is set, but {why}")
 
 
 _CONFIG = _option(
@@ -107,7 +108,7 @@ _WORKER_OPTIONS = [
     _option("--commit-every", type=int, default=100, help="Milliseconds between transactions on a slow stream."),
     _option("--max-batch", type=int, default=5000, help="Most events in a transaction."),
     _option("--max-event-bytes", type=int, default=900_000, help="Larger messages are dead letters."),
-    _option("--event/--no-event", "include_event", default=True, help="Put the event itself into the scored event."),
+    _option("--include-event/--no-event", default=True, help="Put the event itself into the scored event."),
     _option("--create-topics", is_flag=True, help="Create missing output, dead-letter and state topics."),
     _option(
         "--if-changed",
@@ -119,7 +120,7 @@ _WORKER_OPTIONS = [
     _option("--transactional-id", help="Name of this worker, different for each. [default: random]"),
     _option("--max-retries", type=int, default=8, help="Failures in a row before giving up."),
     _option("--stall-timeout", type=float, default=120.0, help="Seconds without progress before the process ends."),
-    _option("--metrics-port", type=int, help="Port for Prometheus."),
+    _option("--metrics-port", type=click.IntRange(1, 65535), help="Port for Prometheus."),
     _option("--metrics-host", default="127.0.0.1", help="Address that the port listens on."),
     *(_parameter(parameter) for parameter in (*ALERTS, *DETECTOR)),
     _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),

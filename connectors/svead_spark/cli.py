@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from svead_stream import SVEAD
 
+_FITTING = tuple(parameter.name for parameter in (*BATCH, SEED))  # what a model is fitted with
+
 
 @click.group()
 def spark() -> None:
@@ -43,7 +45,8 @@ def spark() -> None:
 @with_options(option(parameter) for parameter in BATCH)
 @option(SEED, default=0)
 @click.option("--master", metavar="URL", help="Of the cluster [default: as spark-submit says, else this machine].")
-def score(paths: tuple[str, ...], table_name: str | None, **options: Any) -> None:
+@click.pass_context
+def score(ctx: click.Context, /, paths: tuple[str, ...], table_name: str | None, **options: Any) -> None:
     """Fit a model to PATHS or to a table, and write every row with its score.
 
     \b
@@ -52,7 +55,7 @@ def score(paths: tuple[str, ...], table_name: str | None, **options: Any) -> Non
       svead-stream spark score --table lake.readings --output-table lake.scored -x id,day
       svead-stream spark score s3a://lake/today -o s3a://lake/scored --load s3a://lake/model.svead
     """
-    _check(paths, table_name, options)
+    _check(ctx, paths, table_name, options)
     from pyspark.errors import PySparkException
 
     from svead_spark import storage
@@ -73,7 +76,7 @@ def score(paths: tuple[str, ...], table_name: str | None, **options: Any) -> Non
             session.stop()
 
 
-def _check(paths: tuple[str, ...], table_name: str | None, options: dict[str, Any]) -> None:
+def _check(ctx: click.Context, paths: tuple[str, ...], table_name: str | None, options: dict[str, Any]) -> None:
     if bool(paths) == bool(table_name):
         raise click.UsageError("name the input: either paths, or --table")
     if options["output"] and options["output_table"]:
@@ -81,11 +84,10 @@ def _check(paths: tuple[str, ...], table_name: str | None, options: dict[str, An
     if not (options["output"] or options["output_table"] or options["save_path"]):
         raise click.UsageError("nothing would be kept: give --output, --output-table or --save")
     if options["load_path"]:
-        fixed = [name for name in ("features", "ignore", "save_path") if options[name]]
-        if fixed:
-            raise click.UsageError(
-                f"--{fixed[0].removesuffix('_path')} does not go with --load: the model is fitted already"
-            )
+        for name in ("features", "ignore", "save_path", *_FITTING):
+            if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+                spelled = name.removesuffix("_path").replace("_", "-")
+                raise click.UsageError(f"--{spelled} does not go with --load: the model is fitted already")
 
 
 def _session(master: str | None) -> tuple[SparkSession, bool]:
@@ -141,5 +143,4 @@ def _fitted(data: DataFrame, options: dict[str, Any]) -> SVEAD:
             click.echo(f"not used, as they hold no numbers: {', '.join(others)}", err=True)
     else:
         columns = [name for name in columns if name not in ignore]
-    detector = {name: options[name] for name in ("n_partitions", "n_anchors", "scaling", "seed")}
-    return fit(data, columns=columns, **detector)
+    return fit(data, columns=columns, **{name: options[name] for name in _FITTING})

@@ -26,7 +26,9 @@ class Columns:
     use
         The columns to use; all numeric ones if empty.
     ignore
-        Columns to leave out, the label among them.
+        Columns to leave out.
+    label
+        The column of the truth, which is left out as well.
     one_hot
         Columns of categories: each value becomes a feature of its own, 0 or 1.
     max_categories
@@ -38,6 +40,7 @@ class Columns:
 
     use: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    label: str | None = None
     one_hot: tuple[str, ...] = ()
     max_categories: int = 64
     known: tuple[str, ...] = ()
@@ -90,7 +93,7 @@ class Columns:
             self._check(table.column_names)
         self._seen.update(new)
         for name in new:
-            if name in self.ignore or name in self.one_hot:
+            if name in self.ignore or name in self.one_hot or name == self.label:
                 continue
             if self.use and name not in self.use:
                 continue
@@ -105,7 +108,8 @@ class Columns:
                 self._seen.discard(name)  # nothing but missing values so far: decide later
 
     def _check(self, names: list[str]) -> None:
-        for option, wanted in (("--features", self.use), ("--one-hot", self.one_hot), ("--ignore", self.ignore)):
+        given = {"--features": self.use, "--one-hot": self.one_hot, "--ignore": self.ignore}
+        for option, wanted in (given | {"--label": (self.label,) if self.label else ()}).items():
             for name in wanted:
                 if name not in names:
                     raise click.UsageError(f"{option} {name}: no such column; there are {', '.join(names[:20])}")

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from svead_stream.cli.options import option
+from svead_stream.parameters import SEED
+
 if TYPE_CHECKING:
     from svead_stream.cli.machine import Fault
     from svead_stream.cli.scoring import Scored
@@ -28,7 +31,7 @@ _SECONDS = 8.0  # that the show takes on a terminal
     show_default=True,
     help="For the files.",
 )
-@click.option("--seed", type=int, default=7, show_default=True, help="Another seed is another machine.")
+@option(SEED, default=7, help="Another seed is another machine.")
 @click.option("--fast", is_flag=True, help="Do not slow down for the eye.")
 def demo(directory: str, seed: int, fast: bool) -> int:
     """Watch the detector find faults in a machine that does not exist.

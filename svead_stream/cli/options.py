@@ -24,6 +24,7 @@ RENAMED = {
     "--top": "--top-features",
     "--columns": "--features",
     "-c": "-f",
+    "--event": "--include-event",
 }
 GONE = {
     "--window": "--normal-after",
@@ -77,15 +78,16 @@ def option(parameter: Parameter, **settings: Any) -> Decorator:
             raise click.UsageError(str(error), ctx) from error
         return value
 
+    spelled = "--" + parameter.name.replace("_", "-")
     usual: dict[str, Any] = {"default": parameter.default, "help": parameter.help, "callback": check}
     if parameter.kind is bool:
-        usual["is_flag"] = True
+        spelled += "/" + spelled.replace("--", "--no-")
     else:
         usual["show_default"] = True
         usual["type"] = click.Choice(parameter.choices) if parameter.choices else parameter.kind
     if parameter.kind is float and parameter.optional:
         usual["type"] = Events()
-    return click.option("--" + parameter.name.replace("_", "-"), **usual | settings)
+    return click.option(spelled, **usual | settings)
 
 
 def names_option(*spelled: str, **settings: Any) -> Decorator:

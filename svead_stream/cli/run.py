@@ -38,7 +38,8 @@ class Run:
         known = tuple(map(str, detector_of(model).feature_names_))
         columns = Columns(
             use=options["features"],
-            ignore=options["ignore"] + ((label,) if label else ()),
+            ignore=options["ignore"],
+            label=label,
             one_hot=options["one_hot"],
             known=known,
         )

@@ -47,6 +47,8 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
     for line in run.rejects.summary():
         run.note(line)
     run.note(f"{run.n_rows:,} rows, {run.n_alerts:,} alerts")
+    if run.measures is not None:
+        run.note(run.measures.summary())
     return 0
 
 
@@ -96,10 +98,13 @@ def _follow(run: Any, options: dict[str, Any]) -> None:
 
 
 def _print_alerts(run: Any, name: str, scored: Any, options: dict[str, Any]) -> None:
+    from svead_stream.cli.columns import with_numbers
+
+    rows = with_numbers(scored.batch, scored.features).table
     for i in scored.verdicts.reasons:
         line, record = int(scored.batch.lines[i]), scored.verdicts[i].record(options["top_features"])
         if options["as_json"]:
-            row = scored.batch.table.slice(i, 1).to_pylist()[0]
+            row = rows.slice(i, 1).to_pylist()[0]
             click.echo(json.dumps(record | {"source": {"file": name, "line": line}, "event": row}, default=str))
         else:
             values = {top["feature"]: scored.features[top["feature"]][i].as_py() for top in record["top_features"]}

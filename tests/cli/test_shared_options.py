@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 
+from svead_stream import load
 from svead_stream.cli import cli
 from svead_stream.parameters import ALERTS, BATCH, DETECTOR, Parameter
 
@@ -93,6 +94,7 @@ def test_a_wrong_value_is_a_line_that_says_what_is_allowed(
         ("spark score", "--partitions", "--partitions is now --n-partitions"),
         ("score", "--half-life", "--half-life is gone: see --memory"),
         ("watch", "--refresh", "--refresh is gone: see --normal-after"),
+        ("kafka", "--event", "--event is now --include-event"),
         ("kafka", "--window", "--window is gone: see --normal-after"),
         ("kafka", "--start-anew", "--start-anew is gone: see --normal-after"),
     ],
@@ -101,6 +103,18 @@ def test_an_old_spelling_is_a_line_that_names_the_new_one(run: Any, command: str
     result = run(*command.split(), old, "3")
     assert result.code == 2
     assert result.err == f"svead-stream: {words} (try 'svead-stream {command} --help')\n"
+
+
+def test_protection_is_switched_off_for_a_loaded_model(run: Any, sensors: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.svead", tmp_path / "second.svead"
+    assert run("score", sensors, "--protect", "--save", first, "-o", tmp_path / "o").code == 0
+    assert run("score", sensors, "--load", first, "--no-protect", "--save", second, "-o", tmp_path / "o").code == 0
+    assert [load(path).protect for path in (first, second)] == [True, False]
+
+
+def test_a_label_that_is_not_there_and_a_wrong_seed_are_named_as_they_were_given(run: Any, sensors: Path) -> None:
+    assert "--label nope: no such column" in run("score", sensors, "--label", "nope").err
+    assert "seed=-1: it must be a whole number" in run("demo", "--seed", "-1").err
 
 
 def test_an_option_that_a_command_never_had_is_just_unknown(run: Any) -> None:

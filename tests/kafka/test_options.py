@@ -85,6 +85,9 @@ def test_old_names_in_the_file_and_in_the_environment_are_errors_that_name_the_n
     answer = CliRunner(env={"SVEAD_KAFKA_REFRESH": "512"}).invoke(command_line.kafka, ["--input", "a", "--output", "b"])
     assert answer.exit_code == 2
     assert "SVEAD_KAFKA_REFRESH is set, but --refresh is gone: see --normal-after" in answer.output
+    answer = CliRunner(env={"SVEAD_KAFKA_EVENT": "no"}).invoke(command_line.kafka, ["--input", "a", "--output", "b"])
+    assert answer.exit_code == 2
+    assert "SVEAD_KAFKA_EVENT is set, but --event is now --include-event" in answer.output
 
 
 def test_names_are_lists_wherever_they_come_from(parsed: Any, tmp_path: Path) -> None:

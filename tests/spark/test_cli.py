@@ -76,6 +76,7 @@ def test_wrong_usage_says_what_to_do(tmp_path, spark):
     run("x", fails_with="nothing would be kept")
     run("x", "-o", "y", "--output-table", "z", fails_with="two places")
     run("x", "-o", "y", "--load", "m", "-f", "a", fails_with="--features does not go with --load")
+    run("x", "-o", "y", "--load", "m", "--n-anchors", "16", fails_with="--n-anchors does not go with --load")
     run(tmp_path / "absent", "-o", "y", fails_with="absent cannot be read as parquet")
     run(tmp_path / "absent", "-o", "y", "-x", "q", fails_with="absent cannot be read")
 
