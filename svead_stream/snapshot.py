@@ -47,12 +47,12 @@ def pack(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         listed.append([name, little.dtype.str, list(little.shape)])
         raw.append(little.tobytes())
     described = {"kind": kind, "fields": fields, "arrays": listed}
-    header = json.dumps(described, separators=(",", ":"), default=_plain).encode()
+    header = json.dumps(described, separators=(",", ":"), default=plain).encode()
     body = b"".join([_PREFIX.pack(MAGIC, VERSION, len(header)), header, *raw])
     return body + hashlib.blake2b(body, digest_size=_CHECKSUM).digest()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A number of NumPy's, or another that JSON does not know, as Python's own."""
     if isinstance(value, np.generic):
         return value.item()

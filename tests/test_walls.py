@@ -17,6 +17,7 @@ PACKAGES = {"svead_stream": ROOT, "svead_kafka": ROOT / "connectors", "svead_spa
 
 # Private names of other libraries that have no public counterpart, and what they are needed for.
 KNOWN = {
+    ("svead_kafka.client", "_sock_recv"): "the client throws away what came together with the end of a connection",
     ("svead_kafka.worker", "_sender"): "the client's close leaves its thread running where something is unsent",
     ("svead_spark.storage", "_jvm"): "Hadoop's file systems, in which models are saved",
     ("svead_spark.storage", "_jsc"): "their configuration",

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 _WAIT_MS = 60_000
 _LONGEST_REBALANCE = 60.0  # seconds
 _KEEPALIVE = 1.0  # seconds of replay between two signs of life to the group
+_FIRST_REPLAYED, _MOST_REPLAYED = 100, 2000  # events taken together; fewer where that takes longer
 
 
 class AssignmentChanged(Exception):
@@ -161,6 +162,7 @@ class Assignment:
         committed = {source: self._consumer.committed(source, timeout_ms=_WAIT_MS) for source in sources}
         self._keep_what_stayed(membership, committed)
         gained = sorted(sources - self.partitions.keys())
+        restored: dict[TopicPartition, Partition] = {}
         new: dict[TopicPartition, Partition] = {}
         if gained:
             self._watchdog.beat("reading the state topic")
@@ -172,10 +174,11 @@ class Assignment:
                 partition = Partition(source, self._maker, found, self._states.load)
                 self._replay(partition, max(partition.position, bounds[0]), offset, rebalances)
                 partition.position = committed[source] = offset
-                self.partitions[source] = partition
+                restored[source] = partition
                 if is_new:
                     new[source] = partition
         self._still_here(rebalances)
+        self.partitions |= restored  # all or none: a new one without its first checkpoint must not be kept
         for source in sources:
             self._consumer.seek(source, self.partitions[source].position)
         self._consumer.resume(*sources)
@@ -188,12 +191,22 @@ class Assignment:
     ) -> dict[TopicPartition, Found]:
         """What the state topic knows of these partitions."""
         found: dict[TopicPartition, Found] = self._states.scan(sources)
-        # Whoever committed offsets wrote a checkpoint before, unless the group is older than its models.
-        doubtful = [source for source in sources if committed[source] is not None and not found[source].checkpoint]
+        # Whoever committed offsets wrote a checkpoint before that fits, unless the group is older than its models,
+        # the options are others now, or somebody has moved the offsets: then nothing more is found, either.
+        doubtful = [
+            source
+            for source, offset in committed.items()
+            if source in found and offset is not None and not self._fits(found[source], offset)
+        ]
         if doubtful:
-            log.info("offsets without state: waiting for open transactions on %s", self._options.state)
+            log.info("offsets without state that fits: waiting for open transactions on %s", self._options.state)
             found |= self._states.scan(doubtful, self._clients.end)
         return found
+
+    def _fits(self, found: Found, committed: int) -> bool:
+        checkpoint = found.checkpoint
+        same = checkpoint is not None and checkpoint["options"] == self._options.fingerprint
+        return same and _saved_up_to(found) <= committed
 
     def _keep_what_stayed(self, membership: Any, committed: dict[TopicPartition, int | None]) -> None:
         """Keep models of partitions that nobody else can have had since: owned in this generation and the last."""
@@ -236,7 +249,7 @@ class Assignment:
             committed = checkpoint["offset"] if checkpoint else (first if self._options.start == "earliest" else end)
             if checkpoint:
                 log.warning("%s: the group's offsets are gone; going on at %d, where the state is", name, committed)
-        elif checkpoint is not None and checkpoint["offset"] > committed:
+        elif checkpoint is not None and _saved_up_to(found) > committed:
             log.warning("%s: offsets were moved back to %d: beginning with new models", name, committed)
             checkpoint = None
         offset = max(int(committed), first)
@@ -260,11 +273,18 @@ class Assignment:
         self._reader.seek(source, start)
         alive = time.monotonic()
         deadline = alive + _WAIT_MS / 1000
+        size = _FIRST_REPLAYED
         while self._reader.position(source) < end:
-            records = self._reader.poll(timeout_ms=500, max_records=2000).get(source, [])
+            records = self._reader.poll(timeout_ms=500, max_records=size).get(source, [])
+            began = time.monotonic()
             events, _ = self._decoder.decode(record for record in records if record.offset < end)
             if records:
                 partition.take(events, min(records[-1].offset + 1, end), explain=False)
+                took = time.monotonic() - began
+                if took > _KEEPALIVE:
+                    size = max(1, int(len(records) * _KEEPALIVE / took))
+                elif len(records) == size:
+                    size = min(_MOST_REPLAYED, size * 2)
                 self._watchdog.beat(f"replaying {source.topic} {source.partition}")
                 deadline = time.monotonic() + _WAIT_MS / 1000
             elif time.monotonic() > deadline:
@@ -277,6 +297,12 @@ class Assignment:
     def _still_here(self, rebalances: int) -> None:
         if self._rebalances.count != rebalances:
             raise AssignmentChanged
+
+
+def _saved_up_to(found: Found) -> int:
+    """The offset before which some event may be in a saved model."""
+    assert found.checkpoint is not None
+    return max([int(found.checkpoint["offset"]), *(saved.covers for saved in found.models.values())])
 
 
 def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:

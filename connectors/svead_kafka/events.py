@@ -18,6 +18,7 @@ Names = tuple[str, ...]
 
 _NUMBERS = frozenset({int, float, bool})
 _NO_NUMBERS = frozenset({str, list})
+_LONGEST_REASON = 1000  # characters
 _KNOWN_SHAPES = 256  # shapes of events remembered; a stream with more decodes them the slow way
 
 
@@ -114,10 +115,13 @@ class Decoder:
         return tuple(found), tuple(found.values())
 
     def _shape(self, event: dict[str, Any], found: dict[str, float]) -> _Shape:
-        # Names that were not numbers may be next time; names that are not wanted need no second look.
-        wanted = (name for name in event if not self.features and not _below(name, self.ignore))
-        others = [name for name in wanted if name not in found]
+        # Names that were not numbers may be next time, or objects with features in them; others need no second look.
+        rest = (name for name in event if name not in found and not _below(name, self.ignore))
+        others = [name for name in rest if not self.features or self._is_above_a_feature(name)]
         return _Shape(tuple(found), _getter(list(found)), _getter(others))
+
+    def _is_above_a_feature(self, name: str) -> bool:
+        return any(wanted.startswith(f"{name}.") for wanted in self.features)
 
     def _flatten(self, event: dict[str, Any]) -> dict[str, float]:
         """Numbers and booleans by dotted name, in the order of the message."""
@@ -183,7 +187,7 @@ def dead_letter_headers(bad: Bad) -> list[tuple[str, bytes]]:
     """The message's own headers, then where it came from and why it is here."""
     record = bad.record
     about = {
-        "reason": bad.reason,
+        "reason": bad.reason[:_LONGEST_REASON],  # it may name a feature, and that is as long as it likes
         "topic": record.topic,
         "partition": str(record.partition),
         "offset": str(record.offset),

@@ -147,7 +147,10 @@ class Maker:
                 raise TypeError(f"{error}, {where}") from None
 
     def _default(self, seed: int) -> Detector:
-        return StreamingSVEAD(**{"seed": seed} | dict(self.options.detector))
+        given = dict(self.options.detector)
+        if given.get("seed") is None:  # None would be another seed each time, and a replay would come to other scores
+            given["seed"] = seed
+        return StreamingSVEAD(**given)
 
     def new(self, topic: str, partition: int, key: bytes | None) -> Model:
         """A model that has seen nothing."""

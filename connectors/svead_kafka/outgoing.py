@@ -61,21 +61,22 @@ class Outgoing:
         for one in bad:
             record = one.record
             headers = dead_letter_headers(one)
-            value = record.value
-            size = len(value or b"") + len(record.key or b"") + sum(len(name) + len(text) for name, text in headers)
-            if limit is not None and size + _ROOM > limit:
+            value, key = record.value, record.key
+            if limit is not None and _size(value, key, headers) + _ROOM > limit:
                 log.error(
                     "%s/%d offset %d is too large for %s: only its headers go there", *source, record.offset, topic
                 )
                 headers.append(("svead-cut", b"the message is larger than this topic takes; see its source"))
                 value = b""
-            elif value is None and record.key is None:
+                if _size(value, key, headers) + _ROOM > limit:  # then it is its key or its own headers
+                    key, headers = None, [one for one in headers if one[0].startswith("svead-")]
+            elif value is None and key is None:
                 value = b""  # the client sends no message that has neither; the reason tells
             self._futures.append(
                 self._producer.send(
                     topic,
                     value=value,
-                    key=record.key,
+                    key=key,
                     headers=headers,
                     partition=self._folded(source, topic),
                     timestamp_ms=_timestamp(record),
@@ -104,6 +105,10 @@ class Outgoing:
 
     def _folded(self, source: TopicPartition, topic: str) -> int:
         return int(source.partition % self._counts[topic])
+
+
+def _size(value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]) -> int:
+    return len(value or b"") + len(key or b"") + sum(len(name) + len(text) for name, text in headers)
 
 
 def _timestamp(record: Any) -> int | None:

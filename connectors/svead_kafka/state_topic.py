@@ -16,6 +16,7 @@ one can hide the end of another's for a while. A reader who finds only a part of
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from svead_kafka.errors import StateError
+from svead_stream.snapshot import plain
 
 PIECE = 500_000  # bytes; brokers refuse messages of 1 MB and more unless told otherwise
 
@@ -63,7 +65,8 @@ def state_partition(source: TopicPartition, partitions: int) -> int:
 
 def checkpoint_record(group: str, source: TopicPartition, checkpoint: dict[str, Any]) -> Record:
     """The record that says from where to replay a partition."""
-    return Record(orjson.dumps([group, *source]), orjson.dumps(checkpoint), [])
+    # A seed may have more than the 64 bits that orjson knows.
+    return Record(orjson.dumps([group, *source]), json.dumps(checkpoint, default=plain).encode(), [])
 
 
 def model_records(
@@ -117,7 +120,7 @@ class StateReader:
                 if group != self._group or source not in found or record.value is None:
                     continue
                 if not rest:
-                    found[source].checkpoint = orjson.loads(record.value)
+                    found[source].checkpoint = json.loads(record.value)
                     continue
                 key = None if rest[0] is None else bytes.fromhex(rest[0])
                 pieces.setdefault((source, key), {})[rest[1]] = (record.offset, dict(record.headers))

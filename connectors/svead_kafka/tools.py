@@ -45,7 +45,7 @@ def send(
         raise ConfigurationError("--loop needs a file: standard input cannot be read twice")
     if create is not None:
         _create(properties, topic, create)
-    producer = KafkaProducer(**_fit(properties, KafkaProducer), linger_ms=5)
+    producer = KafkaProducer(**{"linger_ms": 5} | _fit(properties, KafkaProducer))
     began, count = time.monotonic(), 0
     futures: list[Any] = []
     try:

@@ -51,6 +51,7 @@ from svead_kafka.outgoing import Outgoing
 from svead_kafka.partition import Partition
 from svead_kafka.watchdog import Watchdog, bounded
 from svead_stream.judging import ConformalFilter
+from svead_stream.protocols import JudgesMany
 from svead_stream.record import Verdict
 
 log = logging.getLogger(__name__)
@@ -123,6 +124,8 @@ class Worker:
     def warm_up(self) -> None:
         """Compile what scoring needs before the group counts on this worker; `run` begins with it."""
         model = self._maker.new("", 0, None)
+        if not isinstance(model.judge.detector, JudgesMany):
+            return  # there is nothing to compile, and it may not know what to do with such an event
         row = Event(None, ("x",), (0.0,))
         model.take([row])
         model.take([row] * 2000)
@@ -273,8 +276,10 @@ class Worker:
         took = time.monotonic() - began
         self.metrics.batch.observe(took)
         self._full = count >= self._limit
-        wanted = int(count * _BATCH_SECONDS / took) if took > _BATCH_SECONDS else self._limit * 2
-        self._limit = max(1, min(self.options.max_batch, wanted))
+        if took > _BATCH_SECONDS:
+            self._limit = max(1, int(count * _BATCH_SECONDS / took))
+        elif self._full:  # a small batch that was quick says nothing of a large one
+            self._limit = min(self.options.max_batch, self._limit * 2)
 
     def _transact(
         self,

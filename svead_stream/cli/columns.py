@@ -142,11 +142,11 @@ class Columns:
 
 
 def with_numbers(batch: Batch, features: pa.Table) -> Batch:
-    """The batch with its text columns that were used as numbers turned into numbers."""
+    """The batch with its text columns that were used as numbers turned into numbers; what is missing is null."""
     table = batch.table
     for i, name in enumerate(table.column_names):
-        if name in features.column_names:
-            table = table.set_column(i, name, features[name])
+        if name in features.column_names and pa.types.is_string(table.schema.field(i).type):
+            table = table.set_column(i, name, pa.array(features[name].to_numpy(), from_pandas=True))
     return replace(batch, table=table)
 
 

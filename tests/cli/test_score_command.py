@@ -129,6 +129,12 @@ def test_nested_objects_are_features_of_their_own(run: Any, tmp_path: Path) -> N
     assert svead_stream.load(tmp_path / "m").detector.feature_names_ == ["engine.heat", "engine.on"]
 
 
+def test_an_empty_cell_of_a_csv_is_null_elsewhere(run: Any, tmp_path: Path) -> None:
+    result = run("score", "-", "--output-format", "jsonl", stdin=b"a,b\n1,2\n,3\n")
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in result.lines]
+    assert [(row["a"], row["b"]) for row in rows] == [(1.0, 2.0), (None, 3.0)]
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".jsonl", ".jsonl.zst", ".parquet"])
 def test_the_name_of_the_output_chooses_its_format(run: Any, sensors: Path, expected: Any, suffix: str) -> None:
     out = sensors.with_name("scored" + suffix)

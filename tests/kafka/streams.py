@@ -149,9 +149,9 @@ def events(count: int, d: int = 4, seed: int = 0) -> list[bytes]:
 
 
 @contextmanager
-def working(options: Options, **more: Any) -> Iterator[Worker]:
+def working(options: Options, kind: type[Worker] = Worker, **more: Any) -> Iterator[Worker]:
     """A worker in a thread of this process."""
-    worker = Worker(options, **more)
+    worker = kind(options, **more)
     failure: list[BaseException] = []
 
     def run() -> None:

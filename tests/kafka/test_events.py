@@ -9,7 +9,10 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kafka import TopicPartition
+from svead_kafka import Options
 from svead_kafka.events import Decoder, Verdict, dead_letter_headers, scored
+from svead_kafka.outgoing import Outgoing
 
 VALUES = st.sampled_from([None, True, 3, -2.5, 2**60, "text", [], [1], {}, {"c": 1}, {"c": "x"}, {"c": {"d": 0.5}}])
 
@@ -72,16 +75,29 @@ def test_deep_nesting_is_no_way_to_stop_the_decoder() -> None:
     assert str(one(b'{"a":' * 100_000)).startswith("not JSON")
 
 
-@given(st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4), max_size=8))
-def test_a_message_is_read_the_same_whatever_came_before_it(messages: list[dict[str, Any]]) -> None:
+@given(
+    st.lists(st.fixed_dictionaries({"a": VALUES, "b": VALUES}, optional={"c": VALUES, "d": VALUES}), max_size=8),
+    st.sets(st.sampled_from(["a", "b", "b.c", "c.c.d"])),
+    st.sets(st.sampled_from(["a", "d", "c.c"])),
+)
+def test_a_message_is_read_the_same_whatever_came_before_it(
+    messages: list[dict[str, Any]], features: set[str], ignore: set[str]
+) -> None:
+    options: dict[str, Any] = {"features": sorted(features), "ignore": sorted(ignore)}
     raws = [record(orjson.dumps(message), offset=i) for i, message in enumerate(messages)]
-    good, bad = Decoder().decode(raws)
+    good, bad = Decoder(**options).decode(raws)
     together = {event.record.offset: (event.names, list(event.values)) for event in good}
     together |= {one.record.offset: one.reason for one in bad}  # type: ignore[misc]
     for raw in raws:
-        alone, refused = Decoder().decode([raw])
+        alone, refused = Decoder(**options).decode([raw])
         expected = (alone[0].names, list(alone[0].values)) if alone else refused[0].reason
         assert together[raw.offset] == expected
+
+
+def test_an_object_with_features_is_read_also_where_there_was_none_before() -> None:
+    raws = [record(b'{"id": 1, "engine": "n/a"}'), record(b'{"id": 2, "engine": {"heat": 5}}')]
+    good, _ = Decoder(features=["id", "engine.heat"]).decode(raws)
+    assert [event.names for event in good] == [("id",), ("id", "engine.heat")]
 
 
 def test_a_scored_event_carries_the_event_byte_for_byte() -> None:
@@ -106,3 +122,29 @@ def test_dead_letters_say_where_they_came_from_and_why() -> None:
         ("svead-offset", b"9"),
         ("svead-timestamp", b"1700000000000"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "header", "kept"),
+    [
+        (b"x" * 60_000, b"key", b"trace", (b"", b"key", True)),
+        (b"x", b"k" * 60_000, b"trace", (b"", None, False)),
+        (b"x", b"key", b"h" * 60_000, (b"", None, False)),
+        (b'{"' + b"n" * 30_000 + b'": "text"}', b"key", b"trace", (None, b"key", True)),
+    ],
+    ids=["value", "key", "header", "reason"],
+)
+def test_a_dead_letter_always_fits_into_its_topic(value: bytes, key: bytes, header: bytes, kept: Any) -> None:
+    """One that the broker refuses would stop the worker for good."""
+    sent: list[dict[str, Any]] = []
+    producer = SimpleNamespace(send=lambda topic, **message: sent.append(message))
+    options = Options(input=["t"], output="out", dead_letters="dead", max_event_bytes=40_000)
+    message = record(value, key=key, headers=[("h", header)])
+    _, bad = Decoder(features=["n" * 30_000], max_bytes=options.max_event_bytes).decode([message])
+    Outgoing(producer, options, {"dead": 1}, {"dead": 50_000}).dead_letters(TopicPartition("t", 3), bad)
+    [letter] = sent
+    headers = dict(letter["headers"])
+    assert (letter["value"], letter["key"], "h" in headers) == (kept[0] if kept[0] is not None else value, *kept[1:])
+    assert headers["svead-offset"] == b"0"
+    size = len(letter["value"]) + len(letter["key"] or b"") + sum(len(n) + len(text) for n, text in letter["headers"])
+    assert size < 50_000

@@ -68,11 +68,16 @@ def test_the_walk_through_of_the_example_works(stream: Stream, tmp_path: Path) -
 
 def test_a_csv_becomes_json_events_with_numbers(stream: Stream, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
+    client = tmp_path / "client.properties"
+    client.write_text("linger.ms=7\n")
     file.write_text("id,temp,on,note,empty\n7,1.5,true,hot,\n8,-2,false,,\n")
     assert (
-        run("send", str(file), "--topic", stream.input, "--bootstrap", stream.bootstrap, "--rate", "100").returncode
+        run(
+            "send", str(file), "--topic", stream.input, "--bootstrap", stream.bootstrap, "--rate", "100",
+            "--client-config", str(client),
+        ).returncode
         == 0
-    )
+    )  # fmt: skip
     values = [orjson.loads(record.value) for record in stream.read(stream.input)]
     assert sorted(values, key=lambda value: value["id"]) == [
         {"id": 7, "temp": 1.5, "on": True, "note": "hot", "empty": None},

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import random
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
+from kafka import TopicPartition
 from river import anomaly
 from streams import events
 from svead_kafka import Options
 from svead_kafka.events import Decoder, Event
 from svead_kafka.models import Maker, Model, seed_for
+from svead_kafka.partition import new_checkpoint
+from svead_kafka.state_topic import checkpoint_record
 
 from svead_stream import Verdict
 
@@ -82,6 +87,33 @@ def test_seeds_are_the_same_for_the_next_process_and_differ_between_models() -> 
     seeds = [seed_for(*place) for place in places]
     assert len(set(seeds)) == len(seeds)
     assert seed_for("g", "t", 0, None) == 3231787660
+
+
+@pytest.mark.parametrize("seed", [None, 2**100, np.uint8(3)])
+def test_any_seed_that_the_detector_takes_can_be_saved_and_found_again(seed: Any) -> None:
+    options = Options(input=["in"], output="out", detector={"seed": seed})
+    first, second = (Maker(options).dump(Maker(options).new("in", 0, None)) for _ in range(2))
+    assert first == second
+    checkpoint = new_checkpoint(0, options.fingerprint)
+    record = checkpoint_record("g", TopicPartition("in", 0), checkpoint)
+    assert json.loads(record.value) == checkpoint
+
+
+@pytest.mark.parametrize("protect", [False, True])
+def test_a_refused_event_in_a_batch_leaves_no_trace_and_its_neighbours_come_out(protect: bool) -> None:
+    options = Options(input=["in"], output="out", protect=protect, detector={"max_features": 5, "seed": 1})
+    good = decoded(events(600))
+    [refused] = decoded([orjson.dumps({f"new{i}": i for i in range(5)})])
+    maker = Maker(options)
+    plain, mixed_in, replayed = (maker.new("in", 0, None) for _ in range(3))
+    expected = plain.take(good)
+    stream = [*good[:300], refused, *good[300:]]
+    verdicts = mixed_in.take(stream)
+    assert isinstance(verdicts.pop(300), str)
+    assert verdicts == expected
+    for at in range(0, len(stream), 70):
+        replayed.take(stream[at : at + 70], explain=False)
+    assert maker.dump(plain) == maker.dump(mixed_in) == maker.dump(replayed)
 
 
 def test_a_river_detector_needs_to_say_how_it_is_saved() -> None:

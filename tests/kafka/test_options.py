@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from kafka.errors import KafkaConnectionError
+from kafka.net import transport
 from svead_kafka import ConfigurationError, Options
 from svead_kafka import cli as command_line
 from svead_kafka.client import Clients, read_client_config
@@ -174,6 +177,25 @@ def test_errors_in_client_properties_do_not_tell_secrets(tmp_path: Path, line: s
     with pytest.raises(ConfigurationError) as caught:
         read_client_config(file)
     assert SECRET not in str(caught.value)
+
+
+def test_what_a_broker_says_before_it_hangs_up_is_heard() -> None:
+    class Connection(transport.KafkaTCPTransport):  # type: ignore[misc]
+        def __init__(self, sock: socket.socket) -> None:
+            self._sock = sock
+
+        def __str__(self) -> str:
+            return "connection"
+
+    ours, brokers = socket.socketpair()
+    ours.setblocking(False)
+    connection = Connection(ours)
+    with ours:
+        brokers.sendall(b"wrong password")
+        brokers.close()
+        assert connection._sock_recv() == (b"wrong password", None)
+        data, error = connection._sock_recv()
+    assert (data, type(error)) == (b"", KafkaConnectionError)
 
 
 def test_secrets_are_in_no_text_of_the_options() -> None:

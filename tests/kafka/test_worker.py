@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import pickle
 import threading
@@ -15,15 +16,18 @@ import orjson
 import pytest
 import svead_kafka.state_topic
 from broker import Cluster, free_ports
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaTimeoutError
-from river import anomaly, preprocessing
+from river import anomaly, compose, preprocessing
 from streams import PATIENCE, Stream, events, until, work, working
 from svead_kafka import ConfigurationError, GaveUp, Options, StateError, Worker
+from svead_kafka.assignment import Assignment
 from svead_kafka.client import Clients, prepare_topics, wait_for_topics
 
 from svead_stream.record import schema
+
+SOURCE = TopicPartition("in", 0)
 
 
 def test_every_event_comes_out_once_with_key_timestamp_and_headers(stream: Stream) -> None:
@@ -186,6 +190,65 @@ def test_state_behind_the_open_transaction_of_another_is_waited_for(
     assert one.scored(hidden) == one.scored(straight)
 
 
+def test_new_models_behind_the_open_transaction_of_another_are_not_begun_again(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where models begin again, with other options, the checkpoint of the old ones stands before theirs."""
+    one = Stream(stream.bootstrap, "anew", partitions=1)
+    changed: dict[str, Any] = {"ignore": ["x0"], "if_changed": "restart"}
+    straight, hidden = one.options("straight", **changed), one.options("hidden", **changed)
+    one.send(events(300))
+    for run in ("straight", "hidden"):
+        work(one, one.options(run), 300)
+    one.send(events(300, seed=1))
+    work(one, straight, 600)
+    other = KafkaProducer(bootstrap_servers=one.bootstrap, transactional_id=one.name, transaction_timeout_ms=800_000)
+    other.init_transactions()
+
+    class Overtaken(Worker):
+        """Another's transaction begins just before that with the first checkpoint."""
+
+        def _transact(self, *what: Any, **more: Any) -> None:
+            if more.get("new"):
+                other.begin_transaction()
+                other.send(hidden.state, key=b'["other", "in", 0]', value=b"{}", partition=0)
+                other.flush()
+            super()._transact(*what, **more)
+
+    try:
+        with working(hidden, kind=Overtaken):
+            one.wait_committed(hidden, 600)
+        one.send(events(300, seed=2))
+        caplog.clear()
+        with caplog.at_level(logging.INFO), working(hidden):
+            until(lambda: "offsets without state" in caplog.text or one.committed(hidden) >= 900)
+            other.abort_transaction()
+            one.wait_committed(hidden, 900)
+    finally:
+        other.close()
+    work(one, straight, 900)
+    assert one.scored(hidden) == one.scored(straight)
+
+
+@pytest.mark.parametrize("back_to", [150, 50], ids=["behind the checkpoint", "before it"])
+def test_offsets_that_were_moved_back_lead_to_all_events_again(stream: Stream, back_to: int) -> None:
+    one = Stream(stream.bootstrap, "back", partitions=1)
+    keys = [b"b" if i == 120 else b"a" for i in range(210)]  # b is seen once, and not saved when a is
+    one.send(events(210), keys=keys)
+    options = one.options(model_per="key", snapshot_every=100, max_batch=10)
+    with working(options) as worker:
+        one.wait_committed(options, 210)
+        worker._leave = lambda: None  # type: ignore[method-assign]
+    member = KafkaConsumer(bootstrap_servers=one.bootstrap, group_id=options.group, enable_auto_commit=False)
+    source = TopicPartition(one.input, 0)
+    member.assign([source])
+    member.commit({source: OffsetAndMetadata(back_to, "", -1)})
+    member.close()
+    work(one, options, 210)
+    seen = [orjson.loads(record.value)["source"]["offset"] for record in one.read(options.output)]
+    assert seen == [*range(210), *range(back_to, 210)]
+
+
 def test_any_river_detector_can_take_the_place_of_the_default(stream: Stream) -> None:
     def detector(seed: int) -> Any:
         return preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=seed, n_trees=3)
@@ -198,6 +261,16 @@ def test_any_river_detector_can_take_the_place_of_the_default(stream: Stream) ->
         stream.wait_committed(broken, 150)
     work(stream, broken, 400, **how)
     assert stream.scored(broken) == stream.scored(straight)
+
+
+def test_a_detector_that_wants_features_of_its_own_is_not_troubled_before_the_first_event() -> None:
+    def ratio(x: dict[str, Any]) -> dict[str, Any]:
+        return {"each": x["amount"] / x["count"]}
+
+    def detector(seed: int) -> Any:
+        return compose.FuncTransformer(ratio) | anomaly.HalfSpaceTrees(seed=seed)
+
+    Worker(Options(input=["in"], output="out"), detector, pickle.dumps, pickle.loads).warm_up()
 
 
 class Slow(anomaly.HalfSpaceTrees):
@@ -223,6 +296,57 @@ def test_a_slow_model_gets_small_batches_so_that_it_stays_in_its_group(
                    for sample in metric.samples}  # fmt: skip
     # Only the first batch, before anything is known of the model, may take longer than about a second or two.
     assert batches["+Inf"] - batches["2.5"] <= 1
+
+
+def test_a_trickle_of_events_says_nothing_of_how_many_can_be_taken_at_once() -> None:
+    worker = Worker(Options(input=["in"], output="out"))
+    taken = SimpleNamespace(take=lambda events, position: ([], []))
+    worker._assignment = SimpleNamespace(partitions={SOURCE: taken})  # type: ignore[assignment]
+    worker._transact = lambda *_: None  # type: ignore[method-assign]
+    few = [SimpleNamespace(value=b"", key=None, headers=[], offset=0)] * 3
+    first = worker._limit
+    for _ in range(10):
+        worker._batch({SOURCE: few})
+    assert worker._limit == first
+    worker._batch({SOURCE: few * first})
+    assert worker._limit > first
+
+
+def test_a_slow_model_shows_signs_of_life_while_it_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0, beats=[0.0], polls=[0.0])
+
+    class Reader:
+        at = 0
+
+        def assign(self, sources: Any) -> None: ...
+
+        def seek(self, source: TopicPartition, offset: int) -> None:
+            self.at = offset
+
+        def position(self, source: TopicPartition) -> int:
+            return self.at
+
+        def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
+            self.at += max_records
+            return {SOURCE: [SimpleNamespace(offset=i) for i in range(self.at - max_records, self.at)]}
+
+    def take(events: list[Any], position: int, explain: bool) -> None:
+        clock.now += 0.1 * len(events)
+        learned.extend(event.offset for event in events)
+
+    learned: list[int] = []
+    monkeypatch.setattr("svead_kafka.assignment.time", SimpleNamespace(monotonic=lambda: clock.now))
+    assignment = Assignment.__new__(Assignment)
+    assignment._reader = Reader()
+    assignment._consumer = SimpleNamespace(poll=lambda **_: clock.polls.append(clock.now))
+    assignment._decoder = SimpleNamespace(decode=lambda records: (list(records), []))  # type: ignore[assignment]
+    assignment._watchdog = SimpleNamespace(beat=lambda _: clock.beats.append(clock.now))  # type: ignore[assignment]
+    assignment._rebalances = SimpleNamespace(count=0)  # type: ignore[assignment]
+    assignment._replay(SimpleNamespace(source=SOURCE, take=take), 0, 10_000, 0)  # type: ignore[arg-type]
+    assert learned == list(range(10_000))
+    for times in (clock.beats, clock.polls):
+        assert max(b - a for a, b in itertools.pairwise(times)) < 11  # the first ones, before anything is known of it
+        assert max(b - a for a, b in itertools.pairwise(times[2:])) < 5
 
 
 def test_a_new_group_may_begin_at_the_end(stream: Stream) -> None:
