@@ -53,11 +53,11 @@ def in_order(names: Iterable[Hashable]) -> list[Hashable]:
 
 
 class Run(NamedTuple):
-    """Rows of a mini-batch, and the features that are new in the first of them."""
+    """Rows of a mini-batch, and the features that are new in the first of them, with their numbers there."""
 
     start: int
     end: int
-    new: list[Hashable]
+    new: dict[Hashable, float]
 
 
 class Features:
@@ -68,13 +68,13 @@ class Features:
     row
         The row that was set last.
     unknown
-        Names that are not known here and for which the event packed last has a number.
+        Numbers that the event packed last has for names that are not known here.
     """
 
     def __init__(self, names: Iterable[Hashable] = ()) -> None:
         self.names = list(names)
         self.index = {name: i for i, name in enumerate(self.names)}
-        self.unknown: list[Hashable] = []
+        self.unknown: dict[Hashable, float] = {}
         n = len(self.names)
         self.row: Row = np.full(n, _NAN)
         self._buffer = self.row.data.cast("B") if n else memoryview(bytearray())
@@ -96,10 +96,10 @@ class Features:
             except (KeyError, struct.error, OverflowError, TypeError, ValueError):
                 pass
             else:
-                self.unknown = []
+                self.unknown = {}
                 return packed
         values = {name: number(name, value) for name, value in x.items()}
-        self.unknown = [name for name, v in values.items() if name not in self.index and abs(v) <= LARGEST]
+        self.unknown = {name: v for name, v in values.items() if name not in self.index and abs(v) <= LARGEST}
         return self._pack(*(values.get(name, _NAN) for name in self.names))
 
     def set_row(self, packed: bytes) -> None:
@@ -121,17 +121,18 @@ class Features:
 
         More features than the limit are an error before the first run, not on the way.
         """
-        new: dict[int, list[Hashable]] = {}
+        new: dict[int, dict[Hashable, float]] = {}
         for i, name in enumerate(names):
             if learn and name not in self.index:
                 numbers = np.abs(matrix[:, i]) <= LARGEST
                 if numbers.any():
-                    new.setdefault(int(numbers.argmax()), []).append(name)
+                    row = int(numbers.argmax())
+                    new.setdefault(row, {})[name] = matrix[row, i]
         if new:
             self.with_new([name for together in new.values() for name in together], limit)
         for start in sorted({*range(0, len(matrix), most), *new}):
             later = (row for row in new if row > start)
-            yield Run(start, min(len(matrix), (start // most + 1) * most, *later), new.get(start, []))
+            yield Run(start, min(len(matrix), (start // most + 1) * most, *later), new.get(start, {}))
 
     def in_order(self, names: list[Hashable], matrix: Matrix) -> Matrix:
         """The columns of the model from a matrix whose columns have these names."""

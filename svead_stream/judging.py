@@ -273,7 +273,7 @@ class ConformalFilter(base.AnomalyFilter):
 
     def _withholds(self) -> bool:
         """Whether the next alert is kept from the detector."""
-        return self.protect and self._ranks.n_withheld < 2 * self.alert_rate * (self.capacity + 1)
+        return self.protect and self._ranks.n_withheld + 1 <= 2 * self.alert_rate * (self.capacity + 1)
 
     def learn_one(self, *args: Any, **learn_kwargs: Any) -> None:
         """Learn an event: its score, and unless it is an alert to be protected from, the event itself."""

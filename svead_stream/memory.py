@@ -108,9 +108,9 @@ class Memory:
         s.partitions.metric[:, layout.INVERSE_UNIT] = 1.0
         s.cells[:, :m] = cells
         s.partitions.metric[:, layout.TOTAL] = cells[..., layout.COUNT].sum(axis=1)
-        renewal.take_cutoffs(s, self.plan)
         renewal.survey(s, self.plan)
         mini_batch.score_sample(s.sample.rows[:n], s, self.plan, s.sample.suspicion)
+        renewal.take_cutoffs(s, self.plan)
 
     @classmethod
     def restored(cls, plan: layout.Plan, size: Size, saved: Arrays, d: int) -> Memory:

@@ -204,11 +204,11 @@ class StreamingSVEAD(base.AnomalyDetector):
                 for memory in self._memories:
                     memory.refresh()
 
-    def _widen(self, new: Iterable[Hashable]) -> None:
+    def _widen(self, new: Mapping[Hashable, float]) -> None:
+        """Make room for features that an event brings with these numbers; whether it repeats the last one stays so."""
         features = self._features.with_new(new, self.max_features)
-        d = len(features.names)
-        last = np.append(self._last, np.full(d - len(self._last), np.nan))
-        self._adopt(features, [memory.widened(d) for memory in self._memories], self._levels, last)
+        last = np.append(self._last, [new[name] for name in features.names[len(self._last) :]])
+        self._adopt(features, [memory.widened(len(last)) for memory in self._memories], self._levels, last)
 
     def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
         """Scores of the rows of X, none of which is learned.
@@ -410,7 +410,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         rows = rows[:, [given.index(name) for name in names]]
         if len(rows) == 0:
             raise ValueError("the sample is empty: give some rows of the data that the model was fitted to")
-        streaming._widen(names)
+        streaming._widen(dict.fromkeys(names, math.nan))
         columns = [streaming._features.index[name] for name in names]
         first = 0
         for memory in streaming._memories:

@@ -135,15 +135,16 @@ class NaiveStream:
         return min(1 - math.exp(-raised), most) if self.relative else raised
 
     def repeats(self, event):
-        """Whether it has the same values, and the same ones missing, as the event before it."""
-        before, now = ({k: v for k, v in e.items() if v is not None and v == v} for e in (self.last, event))
+        """Whether it has the same values, and the same ones missing, of known features as the event before it."""
+        known = self.memories[0].names
+        before, now = ({k: e[k] for k in known if e.get(k) is not None and e[k] == e[k]} for e in (self.last, event))
         return before == now
 
     def shares(self, event):
         return min(self.memories, key=lambda memory: memory.strangeness(event)).shares(event)
 
     def learn(self, event):
-        own, n = self.strangeness(event), self.memories[0].seen + 1
+        own, n, again = self.strangeness(event), self.memories[0].seen + 1, self.repeats(event)
         if np.isnan(own):
             own = 0.0  # all that it has is new
         for memory in self.memories:
@@ -152,7 +153,7 @@ class NaiveStream:
             return  # there was nothing to learn
         if self.recent <= self.usual:
             self.peak = own
-        elif not self.repeats(event):
+        elif not again:
             self.peak = max(self.peak, own)
         self.last = event
         self.usual += (own - self.usual) / min(n, 2000)

@@ -115,6 +115,8 @@ def test_hostile_events_cannot_grow_a_model_without_bound():
         model.learn_one({"f": 1.0})
     with pytest.raises(ValueError, match=r"max_features=5"):
         model.learn_many([[1.0]], feature_names=["f"])
+    with pytest.raises(ValueError, match=r"max_features=5"):  # and no row before it is learned
+        model.learn_many([[1.0, None], [1.0, None], [1.0, 2.0]], feature_names=["a", "f"])
     assert model.to_bytes() == before
     assert model.score_one({"a": 0.1, "f": 3.0}) == model.score_one({"a": 0.1})
 

@@ -245,6 +245,22 @@ class TestWarmStart:
             suspicion = memory.state.sample.suspicion[: memory.state.counters[layout.STORED]]
             assert suspicion[:20].min() > suspicion[20:].max() > 0
 
+    @pytest.mark.parametrize(("n_partitions", "n_anchors"), [(3, 7), (6, 7), (3, 4), (2, 5), (9, 16)])
+    def test_it_still_sees_when_its_sample_is_surveyed_before_a_partition_is_replaced(self, n_partitions, n_anchors):
+        model = SVEAD(n_partitions, n_anchors, scaling="std", random_state=0).fit(self.X)
+        warm = StreamingSVEAD.from_batch(model, self.X[:300], seed=1)
+        scores = warm.score_learn_many(np.random.default_rng(2).normal(size=(1_200, 4)))
+        assert scores.min() > 0
+
+    def test_numbers_too_large_in_the_sample_are_missing_as_in_events(self):
+        sample = self.X[:200].copy()
+        sample[3, 1], sample[5, 2] = np.inf, 1e200
+        warm = StreamingSVEAD.from_batch(SVEAD(n_partitions=9, random_state=0).fit(self.X), sample, seed=1)
+        for memory in warm._memories:
+            assert np.argwhere(np.isnan(memory.state.sample.rows[:150])).tolist() == [[3, 1], [5, 2]]
+        again = StreamingSVEAD.from_bytes(warm.to_bytes())
+        np.testing.assert_array_equal(again.score_learn_many(self.X), warm.score_learn_many(self.X))
+
     def test_names_of_features_are_kept(self):
         frame = pd.DataFrame(self.X, columns=["d", "b", "a", "c"])
         model = SVEAD(n_partitions=8, random_state=0).fit(frame)

@@ -118,6 +118,26 @@ def test_columns_that_a_frame_lacks_are_missing_values():
     np.testing.assert_array_equal(without, model.score_many(gone, feature_names=["a", "b", "c", "d"]))
 
 
+def test_a_column_that_was_never_learned_does_not_count_and_scoring_it_changes_nothing():
+    X = data(120)
+    model = StreamingSVEAD(**SMALL, seed=1)
+    model.learn_many(X, feature_names=["a", "b", "c", "d"])
+    before = model.to_bytes()
+    with_more = model.score_many(np.column_stack([X, X[:, 0]]), feature_names=["a", "b", "c", "d", "new"])
+    np.testing.assert_array_equal(with_more, model.score_many(X, feature_names=["a", "b", "c", "d"]))
+    assert model.to_bytes() == before
+
+
+def test_features_that_begin_within_a_mini_batch_begin_at_their_row_as_in_the_loop():
+    X = data(400)
+    X[:150, 3] = X[:90, 1] = X[200:210, 2] = np.nan
+    one, many = StreamingSVEAD(**SMALL, seed=1), StreamingSVEAD(**SMALL, seed=1)
+    np.testing.assert_array_equal(many.score_learn_many(X), loop(one, X))
+    assert many.feature_names_ == [0, 2, 1, 3]
+    assert many.n_missing_ == one.n_missing_ == 10  # not those from before a feature was known
+    assert many.to_bytes() == one.to_bytes()
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_a_copy_goes_on_alike_and_apart(copied):
     X = data(300, gaps=0.1)
@@ -311,6 +331,19 @@ def test_models_over_the_same_anchors_merge_exactly():
         np.testing.assert_array_equal(merged.state.cells[..., 0], alone.state.cells[..., 0])
         np.testing.assert_allclose(merged.state.cells, alone.state.cells, rtol=1e-12)
     assert (left.n_seen_, left.n_missing_) == (one.n_seen_, one.n_missing_)
+
+
+def test_a_score_from_before_a_merge_is_not_used_after_it():
+    X = data(300)
+    base = StreamingSVEAD(**SMALL, seed=1)
+    base.learn_many(X[:256])
+    model, fresh, other = (copy.deepcopy(base) for _ in range(3))
+    other.learn_many(X[256:280])
+    event = as_events(X[290:])[0]
+    before = model.score_one(event)
+    for one in (model, fresh):
+        one.merge(other, base)
+    assert model.score_one(event) == fresh.score_one(event) != before
 
 
 def test_a_score_from_before_a_mini_batch_is_not_used_after_it():

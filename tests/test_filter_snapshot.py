@@ -92,6 +92,13 @@ def test_what_could_not_be_restored_is_refused_until_it_is_registered(
             svead_stream.register(other)
 
 
+def test_a_class_that_is_only_called_like_a_registered_one_is_refused(tmp_path: Path) -> None:
+    namesake = type("StreamingSVEAD", (Counter,), {})()
+    for refused in (ConformalFilter(namesake).to_bytes, lambda: svead_stream.save(namesake, tmp_path / "model")):
+        with pytest.raises(TypeError, match="StreamingSVEAD cannot be saved"):
+            refused()
+
+
 def forged(change: dict[str, Any], arrays: dict[str, Any] | None = None) -> bytes:
     model = ConformalFilter(StreamingSVEAD(seed=3), alert_rate=0.02)
     model.judge_many(sensor_rows(300, 1))
@@ -118,3 +125,18 @@ def forged(change: dict[str, Any], arrays: dict[str, Any] | None = None) -> byte
 def test_a_snapshot_that_does_not_fit_is_one_clear_error(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         ConformalFilter.from_bytes(data)
+
+
+@pytest.mark.parametrize(("name", "value"), [("recent", np.nan), ("withheld", 2)])
+def test_one_impossible_number_in_the_window_of_a_snapshot_is_enough(name: str, value: float) -> None:
+    _, _, parts = snapshot.unpack(forged({}))
+    ConformalFilter.from_bytes(forged({}, {name: parts[name]}))
+    parts[name][7] = value
+    with pytest.raises(SnapshotError, match="recent scores are impossible"):
+        ConformalFilter.from_bytes(forged({}, {name: parts[name]}))
+
+
+@pytest.mark.parametrize("counts", [{"n_alerts": 301}, {"n_alerts": -1}, {"n_seen": 2**63}], ids=str)
+def test_counts_that_cannot_be_are_a_snapshot_error(counts: dict[str, int]) -> None:
+    with pytest.raises(SnapshotError, match="does not fit together"):
+        ConformalFilter.from_bytes(forged(counts))

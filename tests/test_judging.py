@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -209,6 +209,36 @@ def test_a_protected_detector_is_not_locked_by_scores_that_rise_for_ever() -> No
     assert model.detector.mean > 0.99 * climb[-1, 0]
 
 
+def test_twice_the_rate_is_withheld_where_every_event_is_an_alert() -> None:
+    model = ConformalFilter(Echo(), alert_rate=0.1, window=100, protect=True)
+    for score in range(1, 501):
+        model.judge_one({0: float(score)})
+        if score > 50:
+            assert model._ranks.n_withheld == int(model._ranks.withheld.sum()) in (19, 20)
+    assert len(model.detector.learned) == pytest.approx(0.8 * 500, abs=20)
+
+
+@pytest.mark.parametrize(("alert_rate", "known"), [(0.29, 99), (0.58, 49), (0.57, 199), (0.35, 179), (0.1, 99)])
+def test_a_p_value_equal_to_the_rate_is_an_alert_whatever_rounding_does(alert_rate: float, known: int) -> None:
+    model = ConformalFilter(Echo(), alert_rate=alert_rate)
+    for score in range(1, known + 1):
+        model.learn_one({0: float(score)})
+    verdicts = [model.judge_one({0: score + 0.5}, learn=False) for score in range(known + 1)]
+    assert alert_rate in [verdict.p_value for verdict in verdicts]
+    for verdict in verdicts:
+        assert verdict.alert == model.classify(verdict.score) == (verdict.p_value <= alert_rate)
+
+
+def test_a_p_value_above_the_rate_is_no_alert_whatever_rounding_does() -> None:
+    rate = 1 - 7 / 12  # times 12, it is rounded up to 5
+    by_loop, by_batch = (ConformalFilter(BatchEcho(), alert_rate=rate, window=11) for _ in range(2))
+    scores = np.random.default_rng(3).permutation(60) + 1.0
+    expected = loop(by_loop, [{0: score} for score in scores.tolist()])
+    assert list(by_batch.judge_many(scores[:, None])) == expected
+    assert 5 / 12 in [verdict.p_value for verdict in expected]
+    assert all(verdict.alert == (verdict.p_value <= rate) for verdict in expected)
+
+
 def test_there_is_no_alert_before_one_could_be_that_rare() -> None:
     model = ConformalFilter(Echo(), alert_rate=0.01)
     alerts = model.judge_many(np.arange(1.0, 101.0)[:, None]).alerts
@@ -238,8 +268,9 @@ def test_memory_stays_the_same_however_long_the_stream() -> None:
     assert len(model._ranks.scores) == model.capacity
 
 
-def test_judging_changes_nothing() -> None:
-    model = ConformalFilter(Level(), alert_rate=0.05)
+@pytest.mark.parametrize("detector", [Level, BatchEcho, lambda: StreamingSVEAD(seed=3)])
+def test_judging_changes_nothing(detector: Callable[[], Any]) -> None:
+    model = ConformalFilter(detector(), alert_rate=0.05)
     model.judge_many(np.random.default_rng(9).random((300, 1)))
     before = pickle.dumps(model)
     judged = model.judge_many(np.array([[0.5], [70.0]]), learn=False)
@@ -386,4 +417,50 @@ def test_the_alert_rate_can_be_changed_on_the_way() -> None:
     model.alert_rate = 0.05
     alerts = model.judge_many(rng.random((20_000, 1))).alerts
     assert alerts[1_000:].mean() == pytest.approx(0.05, rel=0.2)
-    assert len(model._ranks.scores) == model.capacity
+    assert len(model._ranks.scores) == model.capacity == 999
+    assert model.window is None  # what is the default goes with the rate
+
+
+def test_a_shorter_window_keeps_the_newest_scores_and_all_counts() -> None:
+    model = ConformalFilter(BatchEcho(), alert_rate=0.1, window=100)
+    model.judge_many(np.arange(1.0, 151.0)[:, None])
+    seen, alerts = model.n_seen_, model.n_alerts_
+    model.window = 40
+    assert model._ranks.scores.tolist() == list(range(111, 151))
+    assert model.p_value(111.0) == 1.0
+    assert (model.window, model.alert_rate) == (40, 0.1)
+    assert (model.n_seen_, model.n_alerts_) == (seen, alerts) == (150, 141)
+
+
+def test_a_change_of_the_window_forgets_no_event_that_was_withheld() -> None:
+    model = ConformalFilter(Echo(), alert_rate=0.1, window=100, protect=True)
+    for score in range(1, 31):
+        model.judge_one({0: float(score)})
+    withheld = model._ranks.withheld.tolist()
+    model.window = 60
+    assert model._ranks.withheld.tolist() == withheld
+    assert model._ranks.n_withheld == sum(withheld) > 0
+    model.window = 25
+    assert model._ranks.withheld.tolist() == withheld[-25:]
+    assert model._ranks.n_withheld == sum(withheld[-25:]) > 0
+
+
+@pytest.mark.parametrize("detector", [BatchEcho, lambda: StreamingSVEAD(seed=3)])
+def test_the_thresholds_in_a_mini_batch_and_after_it_are_those_of_the_loop(detector: Callable[[], Any]) -> None:
+    by_batch, by_loop = (ConformalFilter(detector(), alert_rate=0.05) for _ in range(2))
+    for part in np.split(np.random.default_rng(14).random((300, 1)), 3):
+        for value, threshold in zip(part[:, 0].tolist(), by_batch.judge_many(part).thresholds.tolist(), strict=True):
+            assert threshold == by_loop.threshold
+            by_loop.judge_one({0: value})
+        assert by_batch.threshold == by_loop.threshold < math.inf
+
+
+@pytest.mark.parametrize("call", ["learn_one", "judge_one"])
+def test_an_event_that_the_detector_refuses_changes_nothing(call: str) -> None:
+    model = ConformalFilter(StreamingSVEAD(max_features=1, seed=3))
+    for i in range(50):
+        model.learn_one({"a": float(i % 7)})
+    before = model.to_bytes()
+    with pytest.raises(ValueError, match="max_features=1"):
+        getattr(model, call)({"a": 3.0, "b": 1.0})
+    assert model.to_bytes() == before

@@ -161,6 +161,40 @@ def test_forged_fields_and_arrays_are_a_snapshot_error(snapshots):
         SVEAD.from_bytes(forged(snapshots[1], arrays={"cells": np.zeros((4, 3))}))
 
 
+NAN, INF = np.nan, np.inf
+
+
+@pytest.mark.parametrize("memory", ["short.", "long."])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("counters", -1), ("cutoff", NAN), ("spread", NAN), ("spread", -1.0), ("frame", NAN), ("frame", -1.0)],
+        *[("anchors", INF), ("weight", NAN), ("weight", -1.0), ("cells", INF), ("cells", -1.0)],
+        *[("sample.rows", INF), ("sample.suspicion", INF), ("sample.arrived", -1), ("sample.arrived", 301)],
+        *[("partitions.metric", NAN), ("partitions.shape", -1)],
+    ],
+)
+def test_one_impossible_number_in_an_array_is_a_snapshot_error_that_names_it(snapshots, memory, name, value):
+    spoiled = snapshot.unpack(snapshots[0])[2][memory + name]
+    spoiled.flat[-1] = value
+    with pytest.raises(SnapshotError, match=f"array '{name}' has impossible values"):
+        StreamingSVEAD.from_bytes(forged(snapshots[0], arrays={memory + name: spoiled}))
+
+
+@pytest.mark.parametrize("value", [NAN, -1.0])
+def test_impossible_levels_are_a_snapshot_error(snapshots, value):
+    levels = snapshot.unpack(snapshots[0])[2]["levels"]
+    levels[1] = value
+    with pytest.raises(SnapshotError, match="array 'levels' has impossible values"):
+        StreamingSVEAD.from_bytes(forged(snapshots[0], arrays={"levels": levels}))
+
+
+def test_more_features_than_the_model_takes_are_a_snapshot_error(snapshots):
+    parameters = snapshot.unpack(snapshots[0])[1]["parameters"] | {"max_features": 2}
+    with pytest.raises(SnapshotError, match="too many"):
+        StreamingSVEAD.from_bytes(forged(snapshots[0], parameters=parameters))
+
+
 def test_a_model_of_release_0_1_says_that_it_cannot_be_read(snapshots):
     old = {"n_partitions": 32, "n_anchors": 16, "window": 256, "refresh": 512, "half_life": 256}
     with pytest.raises(SnapshotError, match=r"release 0\.1"):

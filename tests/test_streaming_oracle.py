@@ -1,5 +1,7 @@
 """The kernels against the naive oracle, after every single update."""
 
+import copy
+
 import numba
 import numpy as np
 import pytest
@@ -140,6 +142,27 @@ def test_a_feature_that_starts_to_vary_late_equals_the_oracle(absent):
         model.learn_one(event)
         oracle.learn(event)
         compare_state(model, oracle)
+
+
+@pytest.mark.parametrize("seed", [14, 20, 44])  # in which the last event is the strangest of its spell
+def test_an_event_that_comes_again_with_a_new_feature_is_the_same_on_every_path(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(256, 2))
+    X[248:] += rng.normal(2.5, 0.5)
+    model = StreamingSVEAD(n_partitions=6, n_anchors=3, normal_after=50, seed=seed)
+    oracle = oracle_of(model)
+    by_batch = copy.deepcopy(model)
+    events = [*({"a": a, "c": c} for a, c in X.tolist()), {"a": X[-1, 0], "c": X[-1, 1], "b": 0.0}]
+    scores = []
+    for event in events:
+        scores.append(model.score_one(event))
+        assert scores[-1] == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        model.learn_one(event)
+        oracle.learn(event)
+    compare_state(model, oracle)
+    rows = [[event.get(name) for name in "abc"] for event in events]
+    assert by_batch.score_learn_many(rows, list("abc")).tolist() == scores
+    assert by_batch.to_bytes() == model.to_bytes()
 
 
 @pytest.mark.without_jit

@@ -3,11 +3,14 @@
 import copy
 import pickle
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from svead_stream import ConformalFilter, StreamingSVEAD
+from svead_stream.record import Verdicts
 
 
 def rows(n, seed=0):
@@ -100,3 +103,56 @@ def test_copies_that_are_made_while_others_judge_are_of_one_moment():
                 np.testing.assert_array_equal(np.sort(copied._ranks.scores), copied._ranks.window.ordered[:known])
 
     in_threads(work)
+
+
+class Diary:
+    """A detector that writes down whose event each call is about, and lets other threads go first."""
+
+    def __init__(self):
+        self.calls = []
+
+    def note(self, what, who):
+        self.calls.append((what, int(who)))
+        time.sleep(1e-4)
+
+    def score_one(self, x):
+        self.note("score", x[0])
+        return 1.0
+
+    def learn_one(self, x):
+        self.note("learn", x[0])
+
+
+class ScoringDiary(Diary):
+    """The same, with mini-batches of scores."""
+
+    def score_many(self, X, feature_names=None):
+        return np.ones(len(X))
+
+    def score_learn_many(self, X, feature_names=None):
+        self.note("score", X[0, 0])
+        self.note("learn", X[0, 0])
+        return np.ones(len(X))
+
+
+class JudgingDiary(Diary):
+    """The same, with mini-batches of verdicts."""
+
+    max_features, feature_names_, n_missing_ = 1, (0,), 0
+
+    def judge_many(self, X, feature_names, window, alert_rate, learn, explain):
+        self.note("score", X[0, 0])
+        self.note("learn", X[0, 0])
+        return Verdicts(np.ones(len(X)), np.ones(len(X)), np.zeros(len(X), bool), np.ones(len(X)), {})
+
+
+@pytest.mark.parametrize(
+    ("detector", "call"),
+    [(Diary, "judge_one"), (Diary, "learn_one"), (ScoringDiary, "judge_many"), (JudgingDiary, "judge_many")],
+)
+def test_no_event_begins_before_the_one_of_another_thread_is_learned(detector, call):
+    model = ConformalFilter(detector())
+    in_threads(lambda k: [getattr(model, call)(np.array([[k]]) if "many" in call else {0: k}) for _ in range(50)])
+    calls = model.detector.calls
+    assert [what for what, _ in calls] == ["score", "learn"] * 200
+    assert [who for _, who in calls[::2]] == [who for _, who in calls[1::2]]

@@ -26,7 +26,7 @@ N_LEVELS = 3
 
 @kernel
 def repeats(row: F64, last: F64) -> bool:
-    """Whether an event is the one before it again."""
+    """Whether an event is the one before it again, as far as features are known."""
     again = True
     for f in range(row.shape[0]):
         again &= row[f] == last[f] or (row[f] != row[f] and last[f] != last[f])

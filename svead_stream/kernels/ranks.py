@@ -33,9 +33,9 @@ def p_value(score: float, ordered: F64, counters: I64) -> float:
 @kernel
 def allowed(alert_rate: float, known: int) -> int:
     """How many of the known scores may be as high as that of an alert, plus one; 0 while too few are known."""
-    most = int(alert_rate * (known + 1))
-    if (most + 1) / (known + 1) <= alert_rate:  # the product was rounded down past a whole number
-        most += 1
+    most = int(alert_rate * (known + 1)) + 1  # or less, by one or, where the product was rounded up, by two
+    while most / (known + 1) > alert_rate:
+        most -= 1
     return most
 
 

@@ -236,6 +236,31 @@ def test_a_bare_detector_can_be_loaded(run: Any, sensors: Path, rows: Any, tmp_p
     assert run("score", sensors, "--load", tmp_path / "d.svead", "-o", tmp_path / "out.csv").code == 0
 
 
+def test_alerts_are_as_asked_for_in_new_and_in_loaded_models(
+    run: Any, sensors: Path, rows: Any, tmp_path: Path
+) -> None:
+    def saved(*words: Any) -> tuple[float, int | None, bool]:
+        result = run("score", sensors, *words, "--save", tmp_path / "saved.svead", "-o", tmp_path / "out.csv")
+        assert result.code == 0, result.err
+        model = svead_stream.load(tmp_path / "saved.svead")
+        return model.alert_rate, model.window, model.protect
+
+    detector = StreamingSVEAD(seed=1)
+    detector.learn_many(rows[0][:300], feature_names=NAMES)
+    bare, made = tmp_path / "bare.svead", tmp_path / "made.svead"
+    svead_stream.save(detector, bare)
+    asked = ["--alert-rate", "0.05", "--alert-window", "300", "--protect"]
+    assert saved("-x", "fault") == (0.01, None, False)
+    assert saved("-x", "fault", *asked) == (0.05, 300, True)
+    assert saved("--load", bare) == (0.01, None, False)
+    assert saved("--load", bare, *asked) == (0.05, 300, True)
+    svead_stream.save(ConformalFilter(detector, 0.02), made)
+    assert saved("--load", made) == (0.02, None, False)
+    assert saved("--load", made, "--alert-window", "200") == (0.02, 200, False)
+    assert saved("--load", made, "--protect") == (0.02, None, True)
+    assert saved("--load", made, *asked) == (0.05, 300, True)
+
+
 def test_categories_become_features_on_request_and_are_remembered(run: Any, sensors: Path) -> None:
     model = sensors.with_name("model.svead")
     run("score", sensors, "-x", "fault", "--one-hot", "mode", "--save", model)

@@ -117,10 +117,11 @@ def test_a_label_that_is_not_there_and_a_wrong_seed_are_named_as_they_were_given
     assert "seed=-1: it must be a whole number" in run("demo", "--seed", "-1").err
 
 
-def test_an_option_that_a_command_never_had_is_just_unknown(run: Any) -> None:
-    result = run("spark", "score", "x", "--half-life", "3")
+@pytest.mark.parametrize(("command", "option"), [("spark score x", "--half-life"), ("inspect x", "--top")])
+def test_an_option_that_a_command_never_had_is_just_unknown(run: Any, command: str, option: str) -> None:
+    result = run(*command.split(), option, "3")
     assert result.code == 2
-    assert "No such option '--half-life'" in result.err
+    assert f"No such option '{option}'" in result.err
 
 
 def test_names_come_with_commas_or_one_by_one(run: Any, sensors: Path, tmp_path: Path) -> None:

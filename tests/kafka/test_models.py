@@ -20,7 +20,7 @@ from svead_kafka.models import Maker, Model, seed_for
 from svead_kafka.partition import new_checkpoint
 from svead_kafka.state_topic import checkpoint_record
 
-from svead_stream import Verdict
+from svead_stream import StreamingSVEAD, Verdict
 
 OPTIONS = Options(input=["in"], output="out", detector={"n_partitions": 8, "n_anchors": 4, "normal_after": 32})
 
@@ -114,6 +114,21 @@ def test_a_refused_event_in_a_batch_leaves_no_trace_and_its_neighbours_come_out(
     for at in range(0, len(stream), 70):
         replayed.take(stream[at : at + 70], explain=False)
     assert maker.dump(plain) == maker.dump(mixed_in) == maker.dump(replayed)
+
+
+def test_new_models_have_the_seed_of_their_place_unless_one_is_given_and_the_alerts_of_the_options() -> None:
+    place = ("in", 3, b"k")
+    judge = Maker(OPTIONS).new(*place).judge
+    assert isinstance(judge.detector, StreamingSVEAD)
+    assert judge.detector.seed == seed_for(OPTIONS.group, *place)
+    assert (judge.alert_rate, judge.window, judge.protect) == (0.01, None, False)
+    options = Options(
+        input=["in"], output="out", alert_rate=0.05, alert_window=500, protect=True, detector={"seed": 3}
+    )  # fmt: skip
+    judge = Maker(options).new(*place).judge
+    assert isinstance(judge.detector, StreamingSVEAD)
+    assert judge.detector.seed == 3
+    assert (judge.alert_rate, judge.window, judge.protect) == (0.05, 500, True)
 
 
 def test_a_river_detector_needs_to_say_how_it_is_saved() -> None:

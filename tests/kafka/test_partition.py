@@ -22,7 +22,7 @@ from svead_kafka import Options, state_topic
 from svead_kafka.events import Event, Verdict
 from svead_kafka.models import Maker
 from svead_kafka.partition import Partition, new_checkpoint
-from svead_kafka.state_topic import Record, StateReader, checkpoint_record, model_records
+from svead_kafka.state_topic import Found, Record, StateReader, checkpoint_record, model_records
 
 SOURCE = TopicPartition("in", 0)
 GAP, REFUSED, KEYLESS = "-", "!", "."  # in a log: no event at this offset; an event that the model refuses; no key
@@ -261,3 +261,35 @@ def test_the_committed_output_is_that_of_a_run_that_was_never_interrupted(
     quiet = uninterrupted(world, maker)
     assert world.output == quiet.output
     assert sorted(world.refused) == quiet.refused
+
+
+def test_missing_values_are_told_once() -> None:
+    options = Options(input=["in"], output="out", detector={"n_partitions": 2, "n_anchors": 1})
+    found = Found(new_checkpoint(0, options.fingerprint))
+    partition = Partition(SOURCE, Maker(options), found, lambda source, saved: b"")
+
+    def take(begin: int, end: int, *names: str) -> None:
+        events = [Event(SimpleNamespace(offset=i, key=None), names, [float(i)] * len(names)) for i in range(begin, end)]
+        partition.take(events, end)
+
+    take(0, 10, "a", "b")
+    take(10, 13, "a")
+    take(13, 21, "b")
+    assert [partition.missing_since_last(), partition.missing_since_last()] == [11, 0]
+    take(21, 23, "a")
+    assert partition.missing_since_last() == 2
+
+
+def test_pieces_of_two_snapshots_are_never_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even of two that cover the same: how a model is written need not be the same twice."""
+    monkeypatch.setattr(state_topic, "PIECE", 4)
+    state, checkpoint = StateTopic(), new_checkpoint(0, {})
+    state.write([checkpoint_record("svead", SOURCE, checkpoint)], commit=True)
+    for data in (b"old pieces", b"new pieces"):
+        state.write([*model_records("svead", SOURCE, b"a", checkpoint["life"], 7, data)], commit=True)
+    reader = StateReader(state, "out-state", "svead", timeout=0.1)
+    saved = reader.scan([SOURCE])[SOURCE].models[b"a"]
+    assert (saved.covers, reader.load(SOURCE, saved)) == (7, b"new pieces")
+    state.show(unseen=2)  # the last piece, and the marker after it
+    with pytest.raises(KafkaTimeoutError, match="piece 2 of 3"):
+        reader.scan([SOURCE])
