@@ -52,12 +52,12 @@ def enter(score: float, at: int, withhold: bool, window: Window) -> None:
     capacity, known, slot = recent.shape[0], counters[KNOWN], counters[OLDEST]
     hole = known
     if known < capacity:
-        slot = (slot + known) % capacity
+        slot = known
         counters[KNOWN] += 1
     else:
         hole = lower(ordered, known, recent[slot])
         counters[WITHHELD] -= window.withheld[slot]
-        counters[OLDEST] = (slot + 1) % capacity
+        counters[OLDEST] = slot + 1 if slot + 1 < capacity else 0
     if hole < at:
         at -= 1
         for j in range(hole, at):
