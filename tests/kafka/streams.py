@@ -202,3 +202,9 @@ def spawn(words: list[str], log: Path) -> subprocess.Popen[bytes]:
     """A worker process that writes its log to a file."""
     with log.open("ab") as out:
         return subprocess.Popen(words, stdout=out, stderr=out)
+
+
+def sum_of(counter: Any) -> float:
+    """The sum of a counter over all partitions."""
+    return sum(sample.value for metric in counter.collect() for sample in metric.samples
+               if sample.name.endswith("_total"))  # fmt: skip

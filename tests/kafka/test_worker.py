@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import pickle
 import threading
-import time
 import urllib.request
-from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
 import orjson
 import pytest
-import svead_kafka.state_topic
 from broker import Cluster, free_ports
-from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaTimeoutError
 from river import anomaly, compose, preprocessing
-from streams import PATIENCE, Stream, events, until, work, working
-from svead_kafka import ConfigurationError, GaveUp, Options, StateError, Worker
-from svead_kafka.assignment import Assignment
-from svead_kafka.client import Clients, prepare_topics, wait_for_topics
+from streams import PATIENCE, Stream, events, sum_of, until, work, working
+from svead_kafka import ConfigurationError, GaveUp, Options, Worker
+from svead_kafka.client import wait_for_topics
 
 from svead_stream.record import schema
-
-SOURCE = TopicPartition("in", 0)
 
 
 def test_every_event_comes_out_once_with_key_timestamp_and_headers(stream: Stream) -> None:
@@ -105,148 +98,9 @@ def test_without_a_dead_letter_topic_bad_messages_are_counted_and_logged(
     stream.send([b"oops"] * 30)
     options = stream.options(dead_letters=None)
     with caplog.at_level(logging.WARNING), working(options) as worker:
-        until(lambda: _total(worker.metrics.dead_letters) == 30)
+        until(lambda: sum_of(worker.metrics.dead_letters) == 30)
     assert "no event at" in caplog.text
     assert "not JSON" in caplog.text
-
-
-@pytest.mark.parametrize("piece", [500_000, 9_000], ids=["whole", "in pieces"])
-def test_a_restart_goes_on_with_the_same_scores_from_snapshot_and_replay(
-    stream: Stream, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(svead_kafka.state_topic, "PIECE", piece)
-    stream.send(events(3000))
-    straight, broken = stream.options("straight"), stream.options("broken", snapshot_every=400, max_batch=120)
-    work(stream, straight, 3000)
-    for total in (700, 1600):
-        with working(broken) as worker:
-            stream.wait_committed(broken, total)
-            worker._leave = lambda: None  # type: ignore[method-assign]  # as after a crash: nothing is saved on leaving
-    work(stream, broken, 3000)
-    assert stream.scored(broken) == stream.scored(straight)
-
-
-def test_a_second_worker_takes_half_of_the_partitions_and_no_score_changes(stream: Stream) -> None:
-    stream.send(events(2000))
-    alone, shared = stream.options("alone"), stream.options("shared", max_batch=100, snapshot_every=300)
-    work(stream, alone, 4000 - 2000)
-    with working(shared) as first:
-        stream.wait_committed(shared, 500)
-        with working(shared) as second:
-            until(lambda: _owned(second) == 2 and _owned(first) == 2)
-            stream.send(events(2000, seed=1))
-            stream.wait_committed(shared, 4000)
-            until(lambda: _total(first.metrics.events) > 0 and _total(second.metrics.events) > 0)
-    work(stream, alone, 4000)
-    assert stream.scored(shared) == stream.scored(alone)
-
-
-@pytest.mark.parametrize("max_models", [1000, 3])
-def test_a_model_per_key_survives_restarts_and_leaving_memory(stream: Stream, max_models: int) -> None:
-    keys = [b"k%d" % (i * i % 11) for i in range(700)] + [None] * 20
-    stream.send(events(720), keys=keys)
-    straight = stream.options("straight", model_per="key")
-    broken = stream.options("broken", model_per="key", max_models=max_models, snapshot_every=100, max_batch=60)
-    work(stream, straight, 720)
-    for total in (200, 450):
-        with working(broken) as worker:
-            stream.wait_committed(broken, total)
-            worker._leave = lambda: None  # type: ignore[method-assign]
-            if max_models == 3:
-                until(lambda: worker.metrics.models._value.get() <= 4)
-    work(stream, broken, 720)
-    expected = stream.scored(straight)
-    assert stream.scored(broken) == expected
-    # A key's model sees its own events only: the first event of each key in a partition scores 0.
-    first: dict[tuple[int, Any], float] = {}
-    for record in stream.read(straight.output):
-        first.setdefault((record.partition, record.key), orjson.loads(record.value)["score"])
-    assert set(first.values()) == {0.0}
-
-
-def test_state_behind_the_open_transaction_of_another_is_waited_for(
-    stream: Stream, caplog: pytest.LogCaptureFixture
-) -> None:
-    one = Stream(stream.bootstrap, "hidden", partitions=1)
-    one.send(events(300))
-    straight, hidden = one.options("straight"), one.options("hidden")
-    prepare_topics(Clients(hidden))
-    other = KafkaProducer(bootstrap_servers=one.bootstrap, transactional_id=one.name, transaction_timeout_ms=800_000)
-    try:
-        other.init_transactions()
-        other.begin_transaction()
-        other.send(hidden.state, key=b'["other", "in", 0]', value=b"{}", partition=0)
-        other.flush()
-        with working(hidden):
-            one.wait_committed(hidden, 300)
-        one.send(events(300, seed=1))
-        with caplog.at_level(logging.INFO), working(hidden):
-            until(lambda: "offsets without state" in caplog.text)
-            other.abort_transaction()
-            one.wait_committed(hidden, 600)
-    finally:
-        other.close()
-    work(one, straight, 600)
-    assert one.scored(hidden) == one.scored(straight)
-
-
-def test_new_models_behind_the_open_transaction_of_another_are_not_begun_again(
-    stream: Stream, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Where models begin again, with other options, the checkpoint of the old ones stands before theirs."""
-    one = Stream(stream.bootstrap, "anew", partitions=1)
-    changed: dict[str, Any] = {"ignore": ["x0"], "if_changed": "restart"}
-    straight, hidden = one.options("straight", **changed), one.options("hidden", **changed)
-    one.send(events(300))
-    for run in ("straight", "hidden"):
-        work(one, one.options(run), 300)
-    one.send(events(300, seed=1))
-    work(one, straight, 600)
-    other = KafkaProducer(bootstrap_servers=one.bootstrap, transactional_id=one.name, transaction_timeout_ms=800_000)
-    other.init_transactions()
-
-    class Overtaken(Worker):
-        """Another's transaction begins just before that with the first checkpoint."""
-
-        def _transact(self, *what: Any, **more: Any) -> None:
-            if more.get("new"):
-                other.begin_transaction()
-                other.send(hidden.state, key=b'["other", "in", 0]', value=b"{}", partition=0)
-                other.flush()
-            super()._transact(*what, **more)
-
-    try:
-        with working(hidden, kind=Overtaken):
-            one.wait_committed(hidden, 600)
-        one.send(events(300, seed=2))
-        caplog.clear()
-        with caplog.at_level(logging.INFO), working(hidden):
-            until(lambda: "offsets without state" in caplog.text or one.committed(hidden) >= 900)
-            other.abort_transaction()
-            one.wait_committed(hidden, 900)
-    finally:
-        other.close()
-    work(one, straight, 900)
-    assert one.scored(hidden) == one.scored(straight)
-
-
-@pytest.mark.parametrize("back_to", [150, 50], ids=["behind the checkpoint", "before it"])
-def test_offsets_that_were_moved_back_lead_to_all_events_again(stream: Stream, back_to: int) -> None:
-    one = Stream(stream.bootstrap, "back", partitions=1)
-    keys = [b"b" if i == 120 else b"a" for i in range(210)]  # b is seen once, and not saved when a is
-    one.send(events(210), keys=keys)
-    options = one.options(model_per="key", snapshot_every=100, max_batch=10)
-    with working(options) as worker:
-        one.wait_committed(options, 210)
-        worker._leave = lambda: None  # type: ignore[method-assign]
-    member = KafkaConsumer(bootstrap_servers=one.bootstrap, group_id=options.group, enable_auto_commit=False)
-    source = TopicPartition(one.input, 0)
-    member.assign([source])
-    member.commit({source: OffsetAndMetadata(back_to, "", -1)})
-    member.close()
-    work(one, options, 210)
-    seen = [orjson.loads(record.value)["source"]["offset"] for record in one.read(options.output)]
-    assert seen == [*range(210), *range(back_to, 210)]
 
 
 def test_any_river_detector_can_take_the_place_of_the_default(stream: Stream) -> None:
@@ -273,82 +127,6 @@ def test_a_detector_that_wants_features_of_its_own_is_not_troubled_before_the_fi
     Worker(Options(input=["in"], output="out"), detector, pickle.dumps, pickle.loads).warm_up()
 
 
-class Slow(anomaly.HalfSpaceTrees):
-    """A detector that takes a twentieth of a second for an event, by a clock that nothing else moves."""
-
-    clock = 0.0
-
-    def learn_one(self, x: dict[str, Any]) -> None:
-        Slow.clock += 0.05
-        super().learn_one(x)
-
-
-def test_a_slow_model_gets_small_batches_so_that_it_stays_in_its_group(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = SimpleNamespace(monotonic=lambda: Slow.clock, time=time.time)
-    monkeypatch.setattr("svead_kafka.worker.time", clock)
-    stream.send(events(1200))  # a minute's work
-    options = stream.options()
-    with working(options, detector=lambda seed: Slow(seed=seed), dumps=pickle.dumps, loads=pickle.loads) as worker:
-        until(lambda: _total(worker.metrics.events) == 1200)
-        batches = {sample.labels.get("le"): sample.value for metric in worker.metrics.batch.collect()
-                   for sample in metric.samples}  # fmt: skip
-    # Only the first batch, before anything is known of the model, may take longer than about a second or two.
-    assert batches["+Inf"] - batches["2.5"] <= 1
-
-
-def test_a_trickle_of_events_says_nothing_of_how_many_can_be_taken_at_once() -> None:
-    worker = Worker(Options(input=["in"], output="out"))
-    taken = SimpleNamespace(take=lambda events, position: ([], []))
-    worker._assignment = SimpleNamespace(partitions={SOURCE: taken})  # type: ignore[assignment]
-    worker._transact = lambda *_: None  # type: ignore[method-assign]
-    few = [SimpleNamespace(value=b"", key=None, headers=[], offset=0)] * 3
-    first = worker._limit
-    for _ in range(10):
-        worker._batch({SOURCE: few})
-    assert worker._limit == first
-    worker._batch({SOURCE: few * first})
-    assert worker._limit > first
-
-
-def test_a_slow_model_shows_signs_of_life_while_it_replays(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = SimpleNamespace(now=0.0, beats=[0.0], polls=[0.0])
-
-    class Reader:
-        at = 0
-
-        def assign(self, sources: Any) -> None: ...
-
-        def seek(self, source: TopicPartition, offset: int) -> None:
-            self.at = offset
-
-        def position(self, source: TopicPartition) -> int:
-            return self.at
-
-        def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
-            self.at += max_records
-            return {SOURCE: [SimpleNamespace(offset=i) for i in range(self.at - max_records, self.at)]}
-
-    def take(events: list[Any], position: int, explain: bool) -> None:
-        clock.now += 0.1 * len(events)
-        learned.extend(event.offset for event in events)
-
-    learned: list[int] = []
-    monkeypatch.setattr("svead_kafka.assignment.time", SimpleNamespace(monotonic=lambda: clock.now))
-    assignment = Assignment.__new__(Assignment)
-    assignment._reader = Reader()
-    assignment._consumer = SimpleNamespace(poll=lambda **_: clock.polls.append(clock.now))
-    assignment._decoder = SimpleNamespace(decode=lambda records: (list(records), []))  # type: ignore[assignment]
-    assignment._watchdog = SimpleNamespace(beat=lambda _: clock.beats.append(clock.now))  # type: ignore[assignment]
-    assignment._rebalances = SimpleNamespace(count=0)  # type: ignore[assignment]
-    assignment._replay(SimpleNamespace(source=SOURCE, take=take), 0, 10_000, 0)  # type: ignore[arg-type]
-    assert learned == list(range(10_000))
-    for times in (clock.beats, clock.polls):
-        assert max(b - a for a, b in itertools.pairwise(times)) < 11  # the first ones, before anything is known of it
-        assert max(b - a for a, b in itertools.pairwise(times[2:])) < 5
-
-
 def test_a_new_group_may_begin_at_the_end(stream: Stream) -> None:
     stream.send(events(40))
     options = stream.options(start="latest")
@@ -357,17 +135,6 @@ def test_a_new_group_may_begin_at_the_end(stream: Stream) -> None:
         stream.send(events(20, seed=1))
         stream.wait_committed(options, 60)
     assert sorted(place[2] for place in stream.scored(options)) == sorted([10, 11, 12, 13, 14] * 4)
-
-
-def test_models_made_with_other_options_are_not_used_unknowingly(stream: Stream) -> None:
-    stream.send(events(80))
-    work(stream, stream.options(), 80)
-    changed = stream.options(ignore=["x0"])
-    with pytest.raises(StateError, match=r"ignore: \[\] then, \['x0'\] now"):
-        Worker(changed).run()
-    stream.send(events(40, seed=1))
-    work(stream, stream.options(ignore=["x0"], if_changed="restart"), 120)
-    assert len(stream.scored(changed)) == 120
 
 
 def test_missing_topics_are_named(stream: Stream) -> None:
@@ -405,7 +172,7 @@ def test_metrics_count_what_was_committed_and_listen_on_the_loopback_only(stream
     stream.send([*events(500), b"bad"])
     options = stream.options(metrics_port=port, snapshot_every=50)
     with working(options) as worker:
-        until(lambda: _total(worker.metrics.events) + _total(worker.metrics.dead_letters) == 501)
+        until(lambda: sum_of(worker.metrics.events) + sum_of(worker.metrics.dead_letters) == 501)
         until(lambda: [lag.value for one in worker.metrics.lag.collect() for lag in one.samples] == [0.0] * 4)
         assert worker.metrics.server.server_address == ("127.0.0.1", port)
         page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE).read().decode()
@@ -455,13 +222,3 @@ def test_the_state_topic_is_compacted(stream: Stream) -> None:
     finally:
         admin.close()
     assert answer["topic"][options.state]["cleanup.policy"]["value"] == "compact"
-
-
-def _owned(worker: Worker) -> int:
-    return len(worker._assignment.settled()) if worker._assignment is not None else 0
-
-
-def _total(counter: Any) -> float:
-    """The sum of a counter over all partitions."""
-    return sum(sample.value for metric in counter.collect() for sample in metric.samples
-               if sample.name.endswith("_total"))  # fmt: skip
