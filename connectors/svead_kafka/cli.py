@@ -32,9 +32,10 @@ def _variable(name: str) -> str:
 
 
 def _option(name: str, *more: Any, **settings: Any) -> Decorator:
-    """An option that the environment can set too."""
-    settings.setdefault("show_default", settings.get("default") is not None)
-    return click.option(name, *more, envvar=_variable(name.split("/")[0]), **settings)
+    """An option that the environment can set too, with the default that `Options` has for it."""
+    spelled = name.split("/")[0]
+    default = getattr(Options, spelled.removeprefix("--").replace("-", "_"), None)
+    return click.option(name, *more, envvar=_variable(spelled), default=default, show_default=bool(default), **settings)
 
 
 def _parameter(parameter: Parameter) -> Decorator:
@@ -80,7 +81,7 @@ _CONFIG = _option(
     expose_value=False,
     help="TOML file with any of these options, e.g. input = ['orders'].",
 )
-_BOOTSTRAP = _option("--bootstrap", default="localhost:9092", help="Brokers, host:port separated by commas.")
+_BOOTSTRAP = _option("--bootstrap", help="Brokers, host:port separated by commas.")
 _CLIENT = _option(
     "--client-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -92,36 +93,33 @@ _WORKER_OPTIONS = [
     _BOOTSTRAP,
     names_option("--input", envvar=_variable("input"), help="Topics to read events from."),
     _option("--output", help="Topic for scored events."),
-    _option("--group", default="svead", help="Consumer group; its workers share the partitions."),
+    _option("--group", help="Consumer group; its workers share the partitions."),
     _option("--dead-letters", help="Topic for messages that are no events. [default: they are counted and logged]"),
     _option("--state", help="Compacted topic for the models. [default: the output topic, with -state]"),
     names_option(
         "-f", "--features", envvar=_variable("features"), help="Features to use [default: all numbers and booleans]."
     ),
     names_option("-x", "--ignore", envvar=_variable("ignore"), help="Names not to use, such as ids and times."),
-    _option("--start", type=click.Choice(["earliest", "latest"]), default="earliest", help="Where a new group begins."),
-    _option(
-        "--model-per", type=click.Choice(["partition", "key"]), default="partition", help="What has its own model."
-    ),
-    _option("--max-models", type=int, default=1000, help="Models in memory, with --model-per key."),
-    _option("--snapshot-every", type=int, default=10_000, help="Save a model after so many offsets."),
-    _option("--commit-every", type=int, default=100, help="Milliseconds between transactions on a slow stream."),
-    _option("--max-batch", type=int, default=5000, help="Most events in a transaction."),
-    _option("--max-event-bytes", type=int, default=900_000, help="Larger messages are dead letters."),
-    _option("--include-event/--no-event", default=True, help="Put the event itself into the scored event."),
+    _option("--start", type=click.Choice(["earliest", "latest"]), help="Where a new group begins."),
+    _option("--model-per", type=click.Choice(["partition", "key"]), help="What has its own model."),
+    _option("--max-models", type=int, help="Models in memory, with --model-per key."),
+    _option("--snapshot-every", type=int, help="Save a model after so many offsets."),
+    _option("--commit-every", type=int, help="Milliseconds between transactions on a slow stream."),
+    _option("--max-batch", type=int, help="Most events in a transaction."),
+    _option("--max-event-bytes", type=int, help="Larger messages are dead letters."),
+    _option("--include-event/--no-event", help="Put the event itself into the scored event."),
     _option("--create-topics", is_flag=True, help="Create missing output, dead-letter and state topics."),
     _option(
         "--if-changed",
         type=click.Choice(["fail", "restart"]),
-        default="fail",
         help="When saved models were made with other options.",
     ),
     _CLIENT,
     _option("--transactional-id", help="Name of this worker, different for each. [default: random]"),
-    _option("--max-retries", type=int, default=8, help="Failures in a row before giving up."),
-    _option("--stall-timeout", type=float, default=120.0, help="Seconds without progress before the process ends."),
+    _option("--max-retries", type=int, help="Failures in a row before giving up."),
+    _option("--stall-timeout", type=float, help="Seconds without progress before the process ends."),
     _option("--metrics-port", type=click.IntRange(1, 65535), help="Port for Prometheus."),
-    _option("--metrics-host", default="127.0.0.1", help="Address that the port listens on."),
+    _option("--metrics-host", help="Address that the port listens on."),
     *(_parameter(parameter) for parameter in (*ALERTS, *DETECTOR)),
     _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),
 ]
@@ -177,8 +175,6 @@ def options_from(ctx: click.Context, given: dict[str, Any]) -> Options:
     }
     file = given.pop("client_config")
     client = read_client_config(file) if file else {}
-    given["output"] = given["output"] or ""
-    given["state"] = given["state"] or ""
     return Options(**given, detector=said, client=client)
 
 

@@ -15,7 +15,7 @@ from svead_stream.record import Verdict
 
 log = logging.getLogger(__name__)
 
-_ROOM = 2048  # bytes that the broker's own framing of a message may take
+_FRAMING = 2048  # bytes that the broker's own framing of a message may take
 
 
 class Outgoing:
@@ -62,13 +62,13 @@ class Outgoing:
             record = one.record
             headers = dead_letter_headers(one)
             value, key = record.value, record.key
-            if limit is not None and _size(value, key, headers) + _ROOM > limit:
+            if limit is not None and _size(value, key, headers) + _FRAMING > limit:
                 log.error(
                     "%s/%d offset %d is too large for %s: only its headers go there", *source, record.offset, topic
                 )
                 headers.append(("svead-cut", b"the message is larger than this topic takes; see its source"))
                 value = b""
-                if _size(value, key, headers) + _ROOM > limit:  # then it is its key or its own headers
+                if _size(value, key, headers) + _FRAMING > limit:  # then it is its key or its own headers
                     key, headers = None, [one for one in headers if one[0].startswith("svead-")]
             elif value is None and key is None:
                 value = b""  # the client sends no message that has neither; the reason tells

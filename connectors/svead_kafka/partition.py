@@ -69,7 +69,7 @@ class Partition:
         self._load = load
         self._saved = found.models
         self._models: OrderedDict[Key, Model] = OrderedDict()  # least recently used first
-        self._unsaved: OrderedDict[Key, int] = OrderedDict()  # first offset learned but not saved, smallest first
+        self._unsaved: OrderedDict[Key, int] = OrderedDict()  # first offset learned but not saved, about in order
         self._pending: list[tuple[Key, list[Any], int]] = []  # snapshots in the open transaction
         self._leaving: list[Key] = []
 

@@ -36,7 +36,6 @@ class Pair:
         self.logs = [folder / f"worker{i}.log" for i in range(2)]
         self._said = [0, 0]  # bytes in each log before the present process
         self.processes = [self._start(i) for i in range(2)]
-        self.exits: list[int] = []
 
     def _start(self, i: int) -> subprocess.Popen[bytes]:
         self._said[i] = self.logs[i].stat().st_size if self.logs[i].exists() else 0
@@ -51,7 +50,6 @@ class Pair:
         """Start again who has ended of itself."""
         for i, process in enumerate(self.processes):
             if process.poll() is not None:
-                self.exits.append(process.returncode)
                 self.processes[i] = self._start(i)
 
     def wait_committed(self, stream: Stream, options: Options, total: int) -> None:
