@@ -1,4 +1,4 @@
-"""From a table to the numbers that the detector learns: which columns, text made into numbers, one-hot encoding."""
+"""From a table to the numbers that the detector learns, and to its times: which columns, text as numbers, one-hot."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from svead_stream.cli import clocks, roles
+from svead_stream.cli.cells import first_filled, floats, is_text, shorten
 from svead_stream.cli.tables import Batch, Reject
-
-# A column of text is taken for numbers when nearly all of its first cells are: the rest are bad rows.
-_NUMERIC_SHARE = 0.9
-_NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)$"
 
 
 @dataclass
@@ -24,7 +22,7 @@ class Columns:
     Parameters
     ----------
     use
-        The columns to use; all numeric ones if empty.
+        The columns to use; all numeric ones if empty, but for clocks, counters and ids.
     ignore
         Columns to leave out.
     label
@@ -35,6 +33,8 @@ class Columns:
         Values of one column that get a feature; later ones share `column=(other)`.
     known
         Feature names of a loaded model: they are the columns to use.
+    time
+        The column of the clock; found out if None.
 
     """
 
@@ -44,10 +44,17 @@ class Columns:
     one_hot: tuple[str, ...] = ()
     max_categories: int = 64
     known: tuple[str, ...] = ()
+    time: str | None = None
     left_out: dict[str, str] = field(default_factory=dict)  # columns that are not used, and why
     _chosen: dict[str, None] = field(default_factory=dict)  # in the order in which they came
     _seen: set[str] = field(default_factory=set)
     _categories: dict[str, dict[str, None]] = field(default_factory=dict)
+    _clock: tuple[str, clocks.Kind] | None = None
+
+    @property
+    def clock(self) -> str | None:
+        """The column that tells the time; None if there is none, or none so far."""
+        return None if self._clock is None else self._clock[0]
 
     def numbers(self, name: str, batch: Batch) -> tuple[Batch, pa.Table]:
         """The rows that can be used, and their features as float64 columns; the others join the rejects.
@@ -61,22 +68,23 @@ class Columns:
 
         """
         self._choose(batch.table)
+        there = set(batch.table.column_names)
         bad = np.zeros(batch.table.num_rows, dtype=np.bool_)
         columns: dict[str, npt.NDArray[np.float64]] = {}
         for column in self._chosen:
-            if column not in batch.table.column_names:
+            if column not in there:
                 continue
-            values, wrong = _floats(batch.table[column])
+            values, wrong = floats(batch.table[column])
             columns[column] = values
             for i in np.flatnonzero(wrong & ~bad).tolist():
                 cell = batch.table[column][i].as_py()
                 row = batch.table.slice(i, 1).to_pylist()[0]
                 text = ",".join("" if v is None else str(v) for v in row.values())
-                reason = f"has {_shorten(cell)} in column {column!r}, which is not a number"
+                reason = f"has {shorten(cell)} in column {column!r}, which is not a number"
                 batch.rejects.append(Reject(name, int(batch.lines[i]), reason, text))
             bad |= wrong
         for column in self.one_hot:
-            if column in batch.table.column_names:
+            if column in there:
                 columns |= self._encode(column, batch.table[column])
         if not columns and self._chosen:  # JSON lines without any of the features that others have
             columns[next(iter(self._chosen))] = np.full(batch.table.num_rows, np.nan)
@@ -85,38 +93,92 @@ class Columns:
             columns = {column: values[~bad] for column, values in columns.items()}
         return batch, pa.table({column: pa.array(values) for column, values in columns.items()})
 
+    def times(self, batch: Batch) -> npt.NDArray[np.float64] | None:
+        """Seconds since 1970 of the rows, NaN where they are not known; None while there is no clock.
+
+        Parameters
+        ----------
+        batch
+            Rows that `numbers` has returned.
+
+        """
+        if self._clock is None:
+            return None
+        name, kind = self._clock
+        if name not in batch.table.column_names:
+            return np.full(batch.table.num_rows, np.nan)
+        return kind.seconds(batch.table[name])
+
     def _choose(self, table: pa.Table) -> None:
-        new = [name for name in table.column_names if name not in self._seen]
+        names = table.column_names
+        new = [name for name in names if name not in self._seen]
         if not new:
             return
         if not self._seen:
-            self._check(table.column_names)
+            self._check(names)
+        if not table.num_rows:
+            return
         self._seen.update(new)
+        others = self._find_clocks(new, table)
+        use, known, taken = set(self.use), set(self.known), {*self.ignore, *self.one_hot, self.label}
         for name in new:
-            if name in self.ignore or name in self.one_hot or name == self.label:
+            if name in (self.clock, self.time) and name not in known:
                 continue
-            if self.use and name not in self.use:
+            if name in taken or (use and name not in use):
                 continue
-            if self.known and name not in self.known:
+            if known and name not in known:
                 self.left_out[name] = "not in the model"
-                continue
-            if name in self.use or name in self.known or _looks_numeric(table[name]):
+            elif name in use or name in known:
+                self._chosen[name] = None
+            elif name in others:
+                self.left_out[name] = "also a clock"
+            elif (why := roles.unfit(table[name], name)) is None:
                 self._chosen[name] = None
             elif table[name].null_count < table.num_rows:
-                self.left_out[name] = str(table.schema.field(name).type).replace("string", "text")
+                self.left_out[name] = why
             else:
                 self._seen.discard(name)  # nothing but missing values so far: decide later
 
+    def _find_clocks(self, new: list[str], table: pa.Table) -> set[str]:
+        """Find the clock among new columns, if there is none yet; return the clocks beside it."""
+        named = {*self.use, *self.ignore, *self.one_hot, *self.known, self.label, self.time}
+        found = roles.clocks(table, [name for name in new if name not in named])
+        if self.time in new:
+            self._set_clock(self.time, self._asked_clock(self.time, table[self.time]))
+        elif found and self.time is None and self._clock is None:
+            self._set_clock(*next(iter(found.items())))
+        return set(found)
+
+    def _set_clock(self, name: str, kind: clocks.Kind | None) -> None:
+        if kind is None:
+            self._seen.discard(name)  # nothing but missing values so far
+            return
+        self._clock = name, kind
+        if name not in self.known:
+            self.left_out[name] = "clock"
+
+    def _asked_clock(self, name: str, cells: pa.ChunkedArray) -> clocks.Kind | None:
+        kind = clocks.find(cells, name, asked=True)
+        filled = first_filled(cells)
+        if kind is None and len(filled):
+            shown = ", ".join(shorten(cell) for cell in filled.slice(0, 3).to_pylist())
+            raise click.UsageError(f"--time {name}: {shown} cannot be read as times; {clocks.FORMS_READ} can")
+        return kind
+
     def _check(self, names: list[str]) -> None:
+        there = set(names)
         given = {"--features": self.use, "--one-hot": self.one_hot, "--ignore": self.ignore}
-        for option, wanted in (given | {"--label": (self.label,) if self.label else ()}).items():
+        one = {"--label": self.label, "--time": self.time}
+        for option, wanted in (given | {option: (name,) for option, name in one.items() if name}).items():
             for name in wanted:
-                if name not in names:
+                if name not in there:
                     raise click.UsageError(f"{option} {name}: no such column; there are {', '.join(names[:20])}")
+        if self.time and self.time in (*self.use, *self.one_hot, self.label):
+            raise click.UsageError(f"--time {self.time}: a clock is no feature and no label: leave it out there")
         # A model that was trained with one-hot features needs them again, without being told.
         for feature in self.known:
             column = feature.partition("=")[0]
-            if feature not in names and "=" in feature and column in names:
+            if feature not in there and "=" in feature and column in there:
                 if column not in self.one_hot:
                     self.one_hot = (*self.one_hot, column)
                 self._categories.setdefault(column, {})[feature.partition("=")[2]] = None
@@ -143,56 +205,22 @@ class Columns:
 
 def with_numbers(batch: Batch, features: pa.Table) -> Batch:
     """The batch with its text columns that were used as numbers turned into numbers; what is missing is null."""
-    table = batch.table
-    for i, name in enumerate(table.column_names):
-        if name in features.column_names and pa.types.is_string(table.schema.field(i).type):
-            table = table.set_column(i, name, pa.array(features[name].to_numpy(), from_pandas=True))
-    return replace(batch, table=table)
+    used = set(features.column_names)
+    columns = dict(zip(batch.table.column_names, batch.table.columns, strict=True))
+    texts = [name for name, cells in columns.items() if name in used and is_text(cells.type)]
+    if not texts:
+        return batch
+    columns |= {name: pa.chunked_array([pa.array(features[name].to_numpy(), from_pandas=True)]) for name in texts}
+    return replace(batch, table=pa.table(columns))
 
 
 def labels(cells: pa.ChunkedArray, name: str) -> npt.NDArray[np.float64]:
     """1 for an anomaly, 0 for none, NaN where nobody knows."""
-    if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+    if is_text(cells.type):
         words = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
         cells = pc.if_else(pc.equal(words, "true"), "1", pc.if_else(pc.equal(words, "false"), "0", words))
-    values, wrong = _floats(cells)
+    values, wrong = floats(cells)
     if wrong.any():
         cell = cells[int(np.flatnonzero(wrong)[0])].as_py()
         raise click.UsageError(f"--label {name}: {cell!r} is neither 0 or 1 nor true or false")
     return np.where(np.isnan(values), np.nan, (values != 0).astype(np.float64))
-
-
-def _floats(cells: pa.ChunkedArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Cells as numbers, missing ones as NaN, and which of them are no numbers."""
-    try:
-        numbers = pc.cast(cells, pa.float64(), safe=False)
-        wrong = np.zeros(len(cells), dtype=np.bool_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        try:
-            texts = pc.utf8_trim_whitespace(pc.cast(cells, pa.string()))
-        except pa.ArrowNotImplementedError:  # lists and the like
-            return np.full(len(cells), np.nan), cells.is_valid().to_numpy().copy()
-        texts = pc.if_else(pc.equal(texts, ""), None, texts)
-        is_number = pc.match_substring_regex(texts, _NUMBER, ignore_case=True)
-        wrong = ~pc.fill_null(is_number, True).to_numpy()
-        numbers = pc.cast(pc.if_else(is_number, texts, None), pa.float64())
-    return numbers.to_numpy().astype(np.float64, copy=False), wrong
-
-
-def _looks_numeric(cells: pa.ChunkedArray) -> bool:
-    kind = cells.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return True
-    if pa.types.is_decimal(kind):
-        return True
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return False
-    filled = cells.drop_null().slice(0, 10_000)
-    if not len(filled):
-        return False
-    return float(1 - _floats(filled)[1].mean()) >= _NUMERIC_SHARE
-
-
-def _shorten(cell: object) -> str:
-    shown = repr(cell)
-    return shown if len(shown) <= 40 else shown[:37] + "..."

@@ -1,0 +1,186 @@
+"""Columns of time: found out by their first cells, and read as seconds since 1970 in UTC.
+
+How a column is read is decided once, so that the result does not depend on how the rows are cut into batches. The type
+of its cells may still change from one batch to the next: JSON gives text as soon as one cell of a batch is no time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from svead_stream.cli import dates
+from svead_stream.cli.cells import NEARLY_ALL, first_filled, floats, is_number, is_text, says_id, says_time, words
+
+FORMS_READ = (
+    "ISO 8601 (2024-05-01T12:00:00+02:00), dates like 05/13/2024 12:00, 13.05.2024 12:00 and 01 May 2024 12:00:00, "
+    "and s, ms, us or ns since 1970"
+)
+
+_EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between are taken for an epoch
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_HALF = 0.5  # of the cells of a column that the user calls a clock
+_FEW = 10  # numbers of which it cannot be said yet whether they go forward
+_SUMS = {"bytes", "octets", "packets", "total", "count", "counter", "sum"}  # they go forward too
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the cells of a column are read as times.
+
+    Parameters
+    ----------
+    form
+        Of text: one of `dates.FORMS`.
+    unit
+        Of numbers and text of digits: s, ms, us or ns since 1970; None if they are dates.
+
+    """
+
+    form: str = dates.YEAR_FIRST
+    unit: str | None = None
+
+    def seconds(self, cells: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.float64]:
+        """Seconds since 1970 in UTC; NaN where a cell is missing or does not fit. Without a zone it is UTC.
+
+        Parameters
+        ----------
+        cells
+            Of the column, of any type.
+
+        """
+        cells = _plain(cells)
+        if _has_time_type(cells.type):
+            return _from_time_type(cells)
+        if self.unit is None:
+            return _from_dates(cells, self.form) if is_text(cells.type) else np.full(len(cells), np.nan)
+        if is_number(cells.type) or is_text(cells.type):
+            return _from_epoch(_numbers(cells), cells.is_valid().to_numpy(), _PER_SECOND[self.unit])
+        return np.full(len(cells), np.nan)
+
+
+def find(cells: pa.ChunkedArray | pa.Array, name: str = "", asked: bool = False) -> Kind | None:
+    """How a column is read, if its first cells are clearly times; else None.
+
+    Parameters
+    ----------
+    cells
+        The first of the column; missing ones say nothing.
+    name
+        Of the column: numbers that do not go forward are times only if it says so.
+    asked
+        Whether the user has said that it is a clock: half of the cells are enough, and numbers need not go forward.
+
+    """
+    first = first_filled(_plain(cells))
+    enough = _HALF if asked else NEARLY_ALL
+    if not len(first):
+        return None
+    if _has_time_type(first.type):
+        return Kind()
+    if is_number(first.type):
+        return _find_unit(floats(first)[0], name, asked)
+    if not is_text(first.type):
+        return None
+    values, wrong = floats(first)
+    return _find_unit(values, name, asked) if 1 - wrong.mean() >= enough else _find_form(first, enough)
+
+
+def goes_forward(seconds: npt.NDArray[np.float64]) -> bool:
+    """Whether times go forward, but for a few of them."""
+    seconds = seconds[~np.isnan(seconds)]
+    return bool(len(seconds) > 1 and seconds[-1] > seconds[0] and (np.diff(seconds) >= 0).mean() >= NEARLY_ALL)
+
+
+def _find_unit(values: npt.NDArray[np.float64], name: str, asked: bool) -> Kind | None:
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return None
+    for unit, per_second in _PER_SECOND.items():
+        fits = (values >= _EARLIEST * per_second) & (values < _LATEST * per_second)
+        if asked and fits.mean() >= _HALF:
+            return Kind(unit=unit)
+        if fits.mean() >= NEARLY_ALL and (says_time(name) or _moves_like_time(values[fits], name)):
+            return Kind(unit=unit)
+    return None
+
+
+def _moves_like_time(values: npt.NDArray[np.float64], name: str) -> bool:
+    if says_id(name) or not _SUMS.isdisjoint(words(name)):
+        return False
+    return len(values) >= _FEW and goes_forward(values)
+
+
+def _find_form(texts: pa.ChunkedArray, enough: float) -> Kind | None:
+    found = {form: dates.read(texts, form) for form in dates.FORMS}
+    shares = {form: 1 - np.isnan(seconds).mean() for form, seconds in found.items()}
+    best = max(shares, key=shares.__getitem__)
+    if shares[best] < enough:
+        return None
+    month_first, day_first = dates.MONTH_FIRST, dates.DAY_FIRST
+    if shares[best] == shares[month_first] == shares[day_first]:  # no number above 12 settles the order
+        # In a log the right order goes from day to day, the wrong one from month to month; bare dates may be monthly.
+        by_month, by_day = (np.nansum(np.abs(np.diff(found[form]))) for form in (month_first, day_first))
+        if by_month != by_day and pc.any(pc.match_substring(texts, ":")).as_py():
+            best = month_first if by_month < by_day else day_first
+        else:
+            best = month_first if pc.match_substring(texts, "/")[0].as_py() else day_first
+    return Kind(best)
+
+
+# From cells to seconds, by the type of the cells
+
+
+def _plain(cells: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray:
+    cells = cells if isinstance(cells, pa.ChunkedArray) else pa.chunked_array([cells])
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    return cells
+
+
+def _has_time_type(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def _from_time_type(cells: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    if pa.types.is_date32(cells.type):
+        days = pc.cast(pc.cast(cells, pa.int32()), pa.float64()).to_numpy()
+        return np.asarray(days * 86_400.0)
+    unit = "ms" if pa.types.is_date64(cells.type) else cells.type.unit
+    ticks = pc.cast(cells, pa.int64()).fill_null(0).to_numpy()
+    return np.where(cells.is_valid().to_numpy(), _whole_and_rest(ticks, _PER_SECOND[unit]), np.nan)
+
+
+def _numbers(cells: pa.ChunkedArray) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """Integers as they are, since nanoseconds have more digits than floats; missing ones may be anything."""
+    if pa.types.is_integer(cells.type) and not pa.types.is_uint64(cells.type):
+        return np.asarray(pc.cast(cells, pa.int64()).fill_null(0).to_numpy())
+    return floats(cells)[0]
+
+
+def _from_epoch(
+    values: npt.NDArray[np.int64] | npt.NDArray[np.float64], valid: npt.NDArray[np.bool_], per_second: int
+) -> npt.NDArray[np.float64]:
+    fits = valid & (values >= _EARLIEST * per_second) & (values < _LATEST * per_second)  # 0 and -1 stand for missing
+    seconds = np.full(len(values), np.nan)
+    seconds[fits] = _whole_and_rest(values[fits], per_second)
+    return seconds
+
+
+def _whole_and_rest(ticks: npt.NDArray[np.int64] | npt.NDArray[np.float64], per_second: int) -> npt.NDArray[np.float64]:
+    """Ticks as seconds; in two parts, so that the same instant is the same number in every unit and in text."""
+    whole, rest = np.divmod(ticks, per_second)
+    return np.asarray(whole + rest / per_second, dtype=np.float64)
+
+
+def _from_dates(cells: pa.ChunkedArray, form: str) -> npt.NDArray[np.float64]:
+    if form == dates.YEAR_FIRST:
+        for zone in (None, "UTC"):  # Arrow is much faster where all cells are ISO 8601, all of them with a zone or none
+            with contextlib.suppress(pa.ArrowInvalid):
+                return _from_time_type(pc.cast(cells, pa.timestamp("ns", zone)))
+    return dates.read(cells, form)

@@ -1,0 +1,84 @@
+"""What a column is, by its first cells and its name: numbers to learn, a clock, a counter, an id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from svead_stream.cli.cells import NEARLY_ALL, first_filled, floats, is_number, is_text, says_id, says_time
+from svead_stream.cli.clocks import Kind, find, goes_forward
+
+_ROWS = 50  # fewer different integers may be so by chance
+_SMALL = 10  # the mean step of a counter of which some rows are missing
+_INTEGER = r"^\s*[+-]?\d+\s*$"
+
+
+def clocks(table: pa.Table, names: Iterable[str]) -> dict[str, Kind]:
+    """The columns that are clearly clocks, the best first.
+
+    Parameters
+    ----------
+    table
+        The first rows.
+    names
+        Columns to look at.
+
+    """
+    found = {name: kind for name in names if (kind := find(table[name], name)) is not None}
+
+    def rank(name: str) -> tuple[bool, bool]:
+        return not says_time(name), not goes_forward(found[name].seconds(first_filled(table[name])))
+
+    return {name: found[name] for name in (sorted(found, key=rank) if len(found) > 1 else found)}
+
+
+def unfit(cells: pa.ChunkedArray, name: str) -> str | None:
+    """Why a column is left out; None if it is a feature.
+
+    Parameters
+    ----------
+    cells
+        The first of the column.
+    name
+        Of the column.
+
+    """
+    if not _looks_numeric(cells):
+        return str(cells.type).replace("string", "text")
+    return _serial(cells, name)
+
+
+def _looks_numeric(cells: pa.ChunkedArray) -> bool:
+    """Whether cells are numbers, true and false, or text that is numbers."""
+    if is_number(cells.type) or pa.types.is_boolean(cells.type):
+        return True
+    if not is_text(cells.type):
+        return False
+    first = first_filled(cells)
+    return bool(len(first)) and float(1 - floats(first)[1].mean()) >= NEARLY_ALL
+
+
+def _serial(cells: pa.ChunkedArray, name: str) -> str | None:
+    """Whether numbers tell rows apart rather than what is in them: integers that are all different, in order or ids.
+
+    Repeated ones and fractions are measurements, and so are different ones in no order unless the name says more.
+    """
+    first = first_filled(cells)
+    if is_text(first.type):
+        values, wrong = floats(first)
+        first, values = first.filter(pa.array(~wrong)), values[~wrong]
+        if not pc.all(pc.match_substring_regex(first, _INTEGER), min_count=0).as_py():
+            return None
+    elif pa.types.is_integer(first.type):
+        values = floats(first)[0]
+    else:
+        return None
+    if len(values) < _ROWS or pc.count_distinct(first).as_py() < len(values):
+        return None
+    steps = np.diff(values)  # 0 where numbers have more digits than a float
+    if steps.all() and ((steps == steps[0]).all() or (steps.min() > 0 and steps.mean() <= _SMALL)):
+        return "looks like a counter"
+    return "looks like an id" if says_id(name) else None
