@@ -9,7 +9,7 @@ from svead_stream.lazy import exports
 if TYPE_CHECKING:
     from svead_stream.batch import SVEAD
     from svead_stream.errors import MissingExtra, SnapshotError, SveadError
-    from svead_stream.judging import ConformalFilter, Verdict, Verdicts
+    from svead_stream.judging import ConformalFilter, Incident, Verdict, Verdicts
     from svead_stream.snapshot import from_bytes, load, register, save
     from svead_stream.streaming import StreamingSVEAD
     from svead_stream.warm import warm_up
@@ -19,6 +19,7 @@ __version__ = "0.2.0.dev0"
 _MODULES = {
     "SVEAD": "batch",
     "ConformalFilter": "judging",
+    "Incident": "record",
     "Verdict": "record",
     "Verdicts": "record",
     "register": "snapshot",
@@ -35,6 +36,7 @@ _MODULES = {
 __all__ = [
     "SVEAD",
     "ConformalFilter",
+    "Incident",
     "MissingExtra",
     "SnapshotError",
     "StreamingSVEAD",

@@ -2,47 +2,57 @@
 
 Scores have no fixed scale and move with the data, so a threshold that was right yesterday is wrong today. Each score
 is ranked among the recent ones instead (a conformal p-value), and the rank is what is compared with the alert rate that
-was asked for. An alert is explained by the detector as it was when it scored the event.
+was asked for. An alert is explained by the detector as it was when it scored the event. Alerts that belong together are
+one incident.
 """
 
 from __future__ import annotations
 
 import copy
-import math
 import threading
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from river import base
 
 from svead_stream import parameters, snapshot
+from svead_stream.clock import Clock, seconds_of, seconds_of_many
 from svead_stream.errors import SnapshotError
 from svead_stream.features import records, table
+from svead_stream.incidents import Incidents
+from svead_stream.kernels.ranks import ALERT, CLOSES, INCIDENTS, LATEST, MEMBER, N_COUNTERS, N_PACE, OPEN
 from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany
-from svead_stream.ranks import Ranks
-from svead_stream.record import Reasons, Verdict, Verdicts
+from svead_stream.ranks import Ranks, rules_for
+from svead_stream.record import Incident, Judged, Reasons, Verdict, Verdicts
+from svead_stream.spans import rate, span
 
-__all__ = ["ConformalFilter", "Verdict", "Verdicts"]
+__all__ = ["ConformalFilter", "Incident", "Verdict", "Verdicts"]
 
 
 @snapshot.register
 class ConformalFilter(base.AnomalyFilter):
-    """Alert on a given share of the stream: the events that score highest among the recent ones.
+    """Alert on a given share of the stream, the events that score highest among the recent ones, and tell of incidents.
 
-    The p-value of a score is its rank among the last `window` scores, itself included: (1 + how many of
-    them are as high or higher) / (1 + how many there are). An event is an alert when its p-value is at most
-    `alert_rate`. As long as the stream is stable, every rank is equally likely and the rate of alerts is
-    the rate that was asked for, whatever the detector and the shape of its scores. When scores move to
-    another level the rate is wrong for a while, and right again at the latest when `window` scores of the
-    new level have been seen.
+    The p-value of a score is its rank among the recent scores, itself included: (1 + how many of them are as
+    high or higher) / (1 + how many there are). Recent are the newer half of all, at most `window`. An event is
+    an alert when its p-value is at most `alert_rate`. As long as the stream is stable, every rank is equally
+    likely and the rate of alerts is the rate that was asked for, whatever the detector and the shape of its
+    scores.
 
-    Every score enters the window, those of alerts too, so that a change of regime cannot lock the filter.
+    An alert that is rare enough opens an incident, and all alerts belong to it until there was none for
+    `hold_off`. How rare is enough follows from `incident_rate`: each incident makes the next one harder to
+    open, each time without makes it easier, so that the rate is held on streams of any kind. Where incidents
+    are due, an event that is rare enough to open one is an alert even above `alert_rate`. An incident is as long
+    as it lasts, whatever the rate: from its third alert on, up to the thousandth, its scores are not ranked
+    among, so that a fault does not become usual by itself. After that they are, and what has come to stay ends
+    its incident.
+
     Equal scores count against an alert: an event like many before it is never one, and where scores are
     tied a lot (a detector with few distinct scores, constant data) there are fewer alerts than asked for,
-    not more. There are none before 1 / `alert_rate` - 1 scores are known: an earlier one could not be that
-    rare. Zeros before the first other score are taken for a detector that is warming up and are left out,
-    and so is NaN, whose p-value is 1.
+    not more. The first events are no alerts: see `burn_in`. Zeros before the first other score are taken
+    for a detector that is warming up and are left out, and so is NaN, whose p-value is 1.
 
     Parameters
     ----------
@@ -51,12 +61,21 @@ class ConformalFilter(base.AnomalyFilter):
     alert_rate
         The share of events to alert on, between 0 and 1.
     window
-        How many recent scores to rank among. More hold the rate more evenly, fewer follow a change sooner. By
-        default 1,000 or 5 / `alert_rate`, whichever is larger.
+        How many recent scores to rank among, at most. More hold the rate more evenly, fewer follow a change sooner.
+        By default 2,500 or 5 / `alert_rate`, whichever is larger.
     protect
         Whether to keep alerts from the detector, so that it does not learn them. At most twice the asked
         share of the last `window` events is withheld: more of them are no accident but the way the stream
         is now, and are learned.
+    incident_rate
+        Incidents to tell of: their number for each event, such as 0.005, or in time, such as `"5/day"`. By
+        default half of `alert_rate`.
+    hold_off
+        Events, or time such as `"15m"`, without alerts after which an incident is over. By default 0.3 / `alert_rate`
+        events: 30 for 1 %.
+    burn_in
+        How many events, or how much time such as `"1d"`, are learned without alerts at first. By default 256
+        events, and for events that have a time also the first day, if it has at most about 2,000 of them.
 
     Attributes
     ----------
@@ -64,18 +83,26 @@ class ConformalFilter(base.AnomalyFilter):
         Events judged and learned.
     n_alerts_ : int
         Alerts among them.
+    n_incidents_ : int
+        Incidents so far, the open one included.
+    clock_ : Clock
+        The latest time, and how many were missing, went back or repeated the one before.
+
+    Parameters that are given in time need the time of every event: `judge_one(x, t)`.
 
     Calls from several threads wait for each other.
 
     Examples
     --------
     >>> from svead_stream import ConformalFilter, StreamingSVEAD
-    >>> model = ConformalFilter(StreamingSVEAD(seed=1), alert_rate=0.05)
+    >>> model = ConformalFilter(StreamingSVEAD(seed=1), incident_rate=0.001)
     >>> for i in range(2_000):
     ...     verdict = model.judge_one({"level": 0.5 + 0.0001 * (i * 37 % 1000), "valve": i % 2})
     >>> verdict = model.judge_one({"level": 0.05, "valve": 1})
     >>> verdict.alert, verdict.reasons
     (True, {'level': 1.0})
+    >>> [(incident.state, incident.first) for incident in verdict.changes]
+    [('open', 2001)]
 
     It takes river's detectors, and their calls:
 
@@ -97,40 +124,77 @@ class ConformalFilter(base.AnomalyFilter):
         alert_rate: float = parameters.ALERT_RATE.default,
         window: int | None = parameters.ALERT_WINDOW.default,
         protect: bool = parameters.PROTECT.default,
+        incident_rate: float | str | None = parameters.INCIDENT_RATE.default,
+        hold_off: float | str | None = parameters.HOLD_OFF.default,
+        burn_in: float | str | None = parameters.BURN_IN.default,
     ) -> None:
         if not isinstance(detector, Detector) or isinstance(detector, type):
             raise TypeError(f"the detector {detector!r} has no score_one and learn_one: give an anomaly detector")
-        parameters.check_alerts(alert_rate=alert_rate, alert_window=window, protect=protect)
         self.detector = detector
         self.protect = protect
-        self._window = window
-        self._ranks = Ranks(_capacity(alert_rate, window), alert_rate)
+        self._settings: dict[str, Any] = {
+            "alert_rate": alert_rate,
+            "window": window,
+            "incident_rate": incident_rate,
+            "hold_off": hold_off,
+            "burn_in": burn_in,
+        }
+        parameters.check_alerts(protect=protect, **self._named())
+        self._ranks = Ranks(*rules_for(**self._settings))
+        self._incidents = Incidents()
+        self.clock_ = Clock()
         self._lock = threading.Lock()
+
+    def _named(self, **others: Any) -> dict[str, Any]:
+        """The settings, and others in their place, by the names that parameters have outside."""
+        return {"alert_window" if name == "window" else name: one for name, one in (self._settings | others).items()}
+
+    def change(self, **settings: Any) -> None:
+        """Set some of `alert_rate`, `window`, `incident_rate`, `hold_off` and `burn_in` on the way, together."""
+        unknown = settings.keys() - self._settings.keys()
+        if unknown:
+            raise ValueError(f"{min(unknown)} cannot be changed: there are {', '.join(self._settings)}")
+        parameters.check_alerts(**self._named(**settings))
+        with self._lock:
+            self._settings |= settings
+            self._ranks = self._ranks.changed(*rules_for(**self._settings))
 
     @property
     def alert_rate(self) -> float:
         """The share of events to alert on; it can be changed on the way."""
-        return self._ranks.alert_rate
+        return self._ranks.rules.alert_rate
 
     @alert_rate.setter
     def alert_rate(self, alert_rate: float) -> None:
-        self.change(alert_rate, self._window)
+        self.change(alert_rate=alert_rate)
 
     @property
     def window(self) -> int | None:
         """How many recent scores to rank among, if it was said."""
-        return self._window
+        window: int | None = self._settings["window"]
+        return window
 
     @window.setter
     def window(self, window: int | None) -> None:
-        self.change(self.alert_rate, window)
+        self.change(window=window)
 
-    def change(self, alert_rate: float, window: int | None) -> None:
-        """Set both at once, where one alone would not go with the other."""
-        parameters.check_alerts(alert_rate=alert_rate, alert_window=window)
-        with self._lock:
-            self._window = window
-            self._ranks = self._ranks.changed(_capacity(alert_rate, window), alert_rate)
+    @property
+    def incident_rate(self) -> float | str | None:
+        """Incidents to tell of, if it was said; `change` sets it."""
+        incident_rate: float | str | None = self._settings["incident_rate"]
+        return incident_rate
+
+    @property
+    def hold_off(self) -> float | str | None:
+        """Events or time without alerts after which an incident is over, if it was said; `change` sets it."""
+        hold_off: float | str | None = self._settings["hold_off"]
+        return hold_off
+
+    @property
+    def burn_in(self) -> float | str | None:
+        """Events or time without alerts at first, if it was said; `change` sets it."""
+        burn_in: float | str | None = self._settings["burn_in"]
+        return burn_in
 
     # river's names for the two parameters that every filter of its own has
 
@@ -161,6 +225,21 @@ class ConformalFilter(base.AnomalyFilter):
         return self._ranks.n_alerts
 
     @property
+    def n_incidents_(self) -> int:
+        """Incidents so far, the open one included."""
+        return self._incidents.count
+
+    @property
+    def open_incident(self) -> Incident | None:
+        """The incident that has not ended yet."""
+        return self._incidents.open
+
+    @property
+    def burns_in(self) -> bool:
+        """Whether the next event is still learned without an alert."""
+        return self._ranks.burns_in
+
+    @property
     def capacity(self) -> int:
         """How many recent scores are kept: `window`, or what it is by default."""
         return len(self._ranks.window.recent)
@@ -182,20 +261,22 @@ class ConformalFilter(base.AnomalyFilter):
         return self._ranks.p_value(score)
 
     def classify(self, score: float) -> bool:
-        """Tell whether a score is an alert: whether its p-value is at most `alert_rate`."""
+        """Tell whether a score is an alert."""
         return bool(score > self._ranks.threshold)
 
     # judging
 
-    def judge_one(self, x: dict[Any, Any], learn: bool = True) -> Verdict:
+    def judge_one(self, x: dict[Any, Any], t: Any = None, learn: bool = True) -> Verdict:
         """Score and judge an event, explain it if it is an alert, then learn it.
 
         Parameters
         ----------
         x
             Feature names and values, as the detector takes them.
+        t
+            When it happened: seconds, a datetime or a datetime64. Only needed where parameters are given in time.
         learn
-            Whether to learn the event and its score; without, nothing changes.
+            Whether to learn the event and its score; without, nothing changes, and no incident is told.
 
         Returns
         -------
@@ -205,6 +286,8 @@ class ConformalFilter(base.AnomalyFilter):
         """
         with self._lock:
             detector, ranks = self.detector, self._ranks
+            self._check_time(t)
+            time = None if t is None else seconds_of(t)
             score = float(detector.score_one(x))
             alert = score > ranks.threshold
             reasons = self._explain(x) if alert else None
@@ -213,10 +296,27 @@ class ConformalFilter(base.AnomalyFilter):
             withhold = alert and self._withholds()
             if not withhold:
                 detector.learn_one(x)  # if it refuses the event nothing has changed
-            return Verdict(score, ranks.judge(score, withhold), alert, reasons)
+            return self._follow(score, time, withhold, reasons)
+
+    def _check_time(self, t: Any) -> None:
+        """Raise a ValueError if parameters are given in time and events come without."""
+        if t is None:
+            for name, parse in (("incident_rate", rate), ("hold_off", span), ("burn_in", span)):
+                value = self._settings[name]
+                if isinstance(value, str) and parse(value).in_time:
+                    raise ValueError(f"{name}={value!r} is given in time: say when each event happened (t=...)")
+
+    def _follow(self, score: float, time: float | None, withhold: bool, reasons: Reasons | None) -> Verdict:
+        """Enter a score, and tell the verdict."""
+        now = self.clock_.latest if time is None else self.clock_.advance(time)
+        p_value, said = self._ranks.judge(score, now, withhold)
+        if not said:
+            return Verdict(score, p_value, False, reasons)
+        told = self._incidents.follow(said, self.n_seen_, now, score, p_value, reasons)
+        return Verdict(score, p_value, bool(said & ALERT), reasons, *told)
 
     def judge_many(
-        self, X: Any, feature_names: Sequence[Hashable] | None = None, learn: bool = True, explain: bool = True
+        self, X: Any, feature_names: Sequence[Hashable] | None = None, t: Any = None, learn: bool = True
     ) -> Verdicts:
         """Judge events one after the other: the same as a loop of `judge_one` over them, only faster.
 
@@ -227,45 +327,66 @@ class ConformalFilter(base.AnomalyFilter):
             event at a time get dictionaries without the missing values.
         feature_names
             Names of the columns of an array; 0, 1, 2 ... without.
+        t
+            When they happened, one time for each row: see `judge_one`.
         learn
             Whether to learn the events and their scores; without, all are judged against what is known now.
-        explain
-            Whether to explain alerts.
 
         """
         detector = self.detector
-        if self.protect and learn:  # whether an event is learned depends on what is said of it
-            return self._judge_in_a_loop(X, feature_names, learn, explain)
-        if isinstance(detector, JudgesMany):
-            with self._lock:
-                ranks = self._ranks
-                verdicts = detector.judge_many(X, feature_names, ranks.window, ranks.alert_rate, learn, explain)
+        self._check_time(t)
+        is_ours = isinstance(detector, JudgesMany)
+        if is_ours:  # what is no number is refused before anything is learned
+            feature_names, X = table(X, feature_names)
+        in_batches = is_ours or (isinstance(detector, ScoresMany) and not isinstance(detector, Explains))
+        times = None if t is None else seconds_of_many(t)
+        if not in_batches or (self.protect and learn):  # whether an event is learned depends on what is said of it
+            return self._judge_in_a_loop(records(X, feature_names, keep_missing=is_ours), times, learn)
+        with self._lock:
+            ranks, n_before, clock = self._ranks, self.n_seen_, copy.copy(self.clock_)
+            if isinstance(detector, JudgesMany):
+                now = _monotone(times, len(X), clock)
+                judged = detector.judge_many(X, feature_names, now, ranks.rules, ranks.window, learn)
                 ranks.find_threshold()
-                return verdicts
-        if isinstance(detector, ScoresMany) and not (explain and isinstance(detector, Explains)):
-            with self._lock:
+            else:
+                assert isinstance(detector, ScoresMany)
                 score = detector.score_learn_many if learn else detector.score_many
                 scores = np.ascontiguousarray(score(X, feature_names), dtype=np.float64)
-                p_values, thresholds = self._ranks.judge_many(scores, learn)
-                return Verdicts(scores, p_values, p_values <= self.alert_rate, thresholds, {})
-        return self._judge_in_a_loop(X, feature_names, learn, explain)
+                now = _monotone(times, len(scores), clock)
+                judged = ranks.judge_many(scores, now, learn)
+            if learn:
+                self.clock_ = clock
+            return self._told(judged, now, n_before)
+
+    def _told(self, judged: Judged, times: NDArray[np.float64], n_before: int) -> Verdicts:
+        """Verdicts on a mini-batch, and the incidents in it."""
+        scores, p_values, said, thresholds, reasons = judged
+        incidents: dict[int, int] = {}
+        changes: dict[int, tuple[Incident, ...]] = {}
+        for i in np.flatnonzero(said & (MEMBER | CLOSES)).tolist():
+            verdict = (float(scores[i]), float(p_values[i]), reasons.get(i))
+            number, changed = self._incidents.follow(int(said[i]), n_before + i + 1, float(times[i]), *verdict)
+            if number is not None:
+                incidents[i] = number
+            if changed:
+                changes[i] = changed
+        return Verdicts(scores, p_values, (said & ALERT).astype(np.bool_), thresholds, reasons, incidents, changes)
 
     def _judge_in_a_loop(
-        self, X: Any, feature_names: Sequence[Hashable] | None, learn: bool, explain: bool
+        self, events: Iterable[dict[Any, Any]], times: NDArray[np.float64] | None, learn: bool
     ) -> Verdicts:
         verdicts, thresholds = [], []
-        is_ours = isinstance(self.detector, JudgesMany)
-        if is_ours:  # what is no number is refused before anything is learned, as without a loop
-            feature_names, X = table(X, feature_names)
-        for x in records(X, feature_names, keep_missing=is_ours):
+        for i, x in enumerate(events):
             thresholds.append(self.threshold)
-            verdicts.append(self.judge_one(x, learn))
+            verdicts.append(self.judge_one(x, None if times is None else times[i], learn))
         return Verdicts(
             scores=np.array([verdict.score for verdict in verdicts], dtype=np.float64),
             p_values=np.array([verdict.p_value for verdict in verdicts], dtype=np.float64),
             alerts=np.array([verdict.alert for verdict in verdicts], dtype=np.bool_),
             thresholds=np.array(thresholds, dtype=np.float64),
-            reasons={i: verdict.reasons for i, verdict in enumerate(verdicts) if explain and verdict.reasons},
+            reasons={i: verdict.reasons for i, verdict in enumerate(verdicts) if verdict.reasons},
+            incidents={i: verdict.incident for i, verdict in enumerate(verdicts) if verdict.incident is not None},
+            changes={i: verdict.changes for i, verdict in enumerate(verdicts) if verdict.changes},
         )
 
     def _explain(self, x: dict[Any, Any]) -> Reasons | None:
@@ -280,9 +401,10 @@ class ConformalFilter(base.AnomalyFilter):
         with self._lock:
             score = float(self.detector.score_one(*args))
             withhold = self.classify(score) and self._withholds()
+            reasons = self._explain(*args) if self.classify(score) else None
             if not withhold:
                 self.detector.learn_one(*args, **learn_kwargs)
-            self._ranks.judge(score, withhold)
+            self._follow(score, None, withhold, reasons)
 
     # snapshots
 
@@ -290,19 +412,13 @@ class ConformalFilter(base.AnomalyFilter):
         """Write the filter and its detector to bytes; the detector must be of a kind that can be restored."""
         snapshot.check_saveable(self.detector)
         with self._lock:
-            fields = {
-                "alert_rate": self.alert_rate,
-                "window": self._window,
+            fields = self._settings | {
                 "protect": self.protect,
-                "n_seen": self.n_seen_,
-                "n_alerts": self.n_alerts_,
+                "clock": [self.clock_.n_missing, self.clock_.n_backward, self.clock_.n_duplicate],
+                "incidents": self._incidents.saved(),
             }
-            arrays: snapshot.Arrays = {
-                "recent": self._ranks.scores,
-                "withheld": self._ranks.withheld,
-                "detector": np.frombuffer(self.detector.to_bytes(), dtype=np.uint8),  # type: ignore[attr-defined]
-            }
-            return snapshot.pack(type(self).__name__, fields, arrays)
+            detector = np.frombuffer(self.detector.to_bytes(), dtype=np.uint8)  # type: ignore[attr-defined]
+            return snapshot.pack(type(self).__name__, fields, self._ranks.saved() | {"detector": detector})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -310,16 +426,23 @@ class ConformalFilter(base.AnomalyFilter):
         _, fields, arrays = snapshot.unpack(data, cls.__name__)
         detector = snapshot.from_bytes(arrays["detector"].tobytes() if "detector" in arrays else b"")
         try:
-            model = cls(detector, fields["alert_rate"], fields["window"], bool(fields["protect"]))
-            recent, withheld = arrays["recent"], arrays["withheld"]
-            judged, alerts = int(fields["n_seen"]), int(fields["n_alerts"])
+            settings = ("alert_rate", "window", "protect", "incident_rate", "hold_off", "burn_in")
+            model = cls(detector, **{name: fields[name] for name in settings})
+            recent, withheld, rules = arrays["recent"], arrays["withheld"], model._ranks.rules
             sound = len(recent) == len(withheld) <= model.capacity and not np.isnan(recent).any()
-            sound = sound and bool((withheld <= 1).all()) and 0 <= alerts <= judged < 2**63
+            if not sound or not (withheld <= 1).all():
+                raise ValueError("its recent scores are impossible")
+            counters = snapshot.expect(arrays, "counters", np.int64, (N_COUNTERS,))
+            pace = snapshot.expect(arrays, "pace", np.float64, (N_PACE,))
+            model._ranks = Ranks(rules, model.capacity, recent, withheld, counters, pace)
+            model._ranks.check()
+            model._incidents = Incidents.restored(fields["incidents"])
+            n_missing, n_backward, n_duplicate = map(snapshot.count, fields["clock"])
+            model.clock_ = Clock(float(pace[LATEST]), n_missing, n_backward, n_duplicate)
+            if (model.open_incident is not None) != bool(counters[OPEN]) or model.n_incidents_ != counters[INCIDENTS]:
+                raise ValueError("its incidents are impossible")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise SnapshotError(f"the snapshot of the filter does not fit together: {error!r}") from None
-        if not sound:
-            raise SnapshotError("the snapshot of the filter does not fit together: its recent scores are impossible")
-        model._ranks = Ranks(model.capacity, model.alert_rate, recent, withheld, judged, alerts)
+            raise SnapshotError(f"the snapshot of the filter does not fit together: {error}") from None
         return model
 
     def __getstate__(self) -> dict[str, Any]:
@@ -337,9 +460,10 @@ class ConformalFilter(base.AnomalyFilter):
         yield {"detector": preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1), "alert_rate": 0.05}
 
 
-def _capacity(alert_rate: float, window: int | None) -> int:
-    if window is not None:
-        return window
-    # A whole number of alerts to a window, so that rounding does not bend the rate.
-    alerts = max(5, math.ceil(1000 * alert_rate))
-    return math.ceil(alerts / alert_rate) - 1
+def _monotone(times: NDArray[np.float64] | None, n: int, clock: Clock) -> NDArray[np.float64]:
+    """The times of n events, none earlier than the one before; the clock moves on."""
+    if times is None:
+        return np.full(n, clock.latest)
+    if len(times) != n:
+        raise ValueError(f"t has {len(times)} times for {n} events: give one for each")
+    return clock.advance_many(times)

@@ -7,15 +7,17 @@ that --help shows at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
+from svead_stream.spans import Span, rate, span
+
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter: a whole number from low to high, a number between the two, or one of some choices.
+    """A parameter: a whole number from low to high, a number between the two, one of some choices, or a span.
 
     Parameters
     ----------
@@ -33,6 +35,8 @@ class Parameter:
         All that it can be, if it is no number.
     optional
         Whether it can be None.
+    parse
+        What reads it, if it is given in events or in time.
     """
 
     name: str
@@ -43,13 +47,16 @@ class Parameter:
     high: float = math.inf
     choices: tuple[Any, ...] = ()
     optional: bool = False
+    parse: Callable[[Any], Span] | None = None
 
     def check(self, value: Any) -> None:
         """Raise a ValueError that says what is allowed, unless the value is."""
         if value is None and self.optional:
             return
         is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if self.choices:
+        if self.parse is not None:
+            self._check_span(value, self.parse)
+        elif self.choices:
             if value not in self.choices:
                 raise ValueError(f"{self.name}={value!r}: it must be one of {', '.join(map(repr, self.choices))}")
         elif self.kind is int:
@@ -57,6 +64,14 @@ class Parameter:
         elif not (is_number and self.low < value < self.high):
             none = "None or " if self.optional else ""
             raise ValueError(f"{self.name}={value!r}: it must be {none}a number between {self.low} and {self.high}")
+
+    def _check_span(self, value: Any, parse: Callable[[Any], Span]) -> None:
+        try:
+            amount, in_time = parse(value)
+        except ValueError as error:
+            raise ValueError(f"{self.name}={value!r}: {error}") from None
+        if not self.low < amount < (math.inf if in_time else self.high):
+            raise ValueError(f"{self.name}={value!r}: it must be more than {self.low:g} and less than {self.high:g}")
 
 
 def check_int(name: str, value: Any, low: float, high: float = math.inf) -> None:
@@ -93,11 +108,39 @@ ALERT_WINDOW = Parameter(
     1,
     optional=True,
 )
+INCIDENT_RATE = Parameter(
+    "incident_rate",
+    str,
+    None,
+    "Incidents to tell of, as a share of the events or in time (5/day); by default half of the alert rate.",
+    0,
+    1,
+    optional=True,
+    parse=rate,
+)
+HOLD_OFF = Parameter(
+    "hold_off",
+    str,
+    None,
+    "Events or time (15m) without alerts after which an incident is over; by default 0.3 divided by the alert rate.",
+    0,
+    optional=True,
+    parse=span,
+)
+BURN_IN = Parameter(
+    "burn_in",
+    str,
+    None,
+    "First events, or time (1d), without alerts; by default 256 events, and a day if it has at most 2,000.",
+    -1,
+    optional=True,
+    parse=span,
+)
 PROTECT = Parameter("protect", bool, False, "Keep alerts from being learned.", choices=(False, True))
 TOP_FEATURES = Parameter("top_features", int, 3, "Features that an alert names.")
 
 # of ConformalFilter, whose `window` is the alert window, and of what is told of an alert
-ALERTS = (ALERT_RATE, ALERT_WINDOW, PROTECT, TOP_FEATURES)
+ALERTS = (ALERT_RATE, INCIDENT_RATE, HOLD_OFF, BURN_IN, ALERT_WINDOW, PROTECT, TOP_FEATURES)
 
 BATCH_SCALING = Parameter("scaling", str, "none", _COMPARABLE, choices=("none", "std", "iqr", "range"))
 

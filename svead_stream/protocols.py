@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
 
-from svead_stream.kernels.layout import Window
-from svead_stream.record import Reasons, Verdicts
+import numpy as np
+from numpy.typing import NDArray
+
+from svead_stream.kernels.layout import Rules, Window
+from svead_stream.record import Judged, Reasons
 
 
 @runtime_checkable
@@ -66,11 +69,11 @@ class JudgesMany(Protocol):
         self,
         X: Any,
         feature_names: Sequence[Hashable] | None,
+        times: NDArray[np.float64],
+        rules: Rules,
         window: Window,
-        alert_rate: float,
         learn: bool,
-        explain: bool,
-    ) -> Verdicts:
+    ) -> Judged:
         """Judge the rows of X one after the other; each is then learned, and its score entered, if asked."""
         ...
 

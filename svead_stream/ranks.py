@@ -1,16 +1,48 @@
-"""The recent scores, and where a new one stands among them: a conformal p-value."""
+"""The recent scores, where a new one stands among them (a conformal p-value), and what is said of it."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from svead_stream.kernels import ranks
-from svead_stream.kernels.layout import Window
+from svead_stream.kernels.layout import Rules, Window
+from svead_stream.record import Judged
+from svead_stream.spans import Span, rate, span
 
 Floats = NDArray[np.float64]
+
+_LEAST = 256  # scores that are ranked among, and events before the first alert
+_DAY = 86_400.0
+_EVENTS_OF_A_DAY = 2_000.0  # at most, if the first day is to be waited for
+
+
+def rules_for(
+    alert_rate: float, window: int | None, incident_rate: float | str | None, hold_off: float | str | None, burn_in: Any
+) -> tuple[Rules, int]:
+    """The rules by which alerts and incidents are told, and how many recent scores they need."""
+    alert_rate = float(alert_rate)
+    # By default a whole number of alerts to a window, so that rounding does not bend the rate.
+    capacity = math.ceil(max(5, math.ceil(2500 * alert_rate)) / alert_rate) - 1 if window is None else window
+    incidents = Span(alert_rate / 2, False) if incident_rate is None else rate(incident_rate)
+    # Alerts by chance come every 1 / alert_rate events: a quarter of them are closer than this.
+    quiet = Span(math.ceil(0.3 / alert_rate), False) if hold_off is None else span(hold_off)
+    first = Span(_LEAST, False) if burn_in is None else span(burn_in)
+    rules = Rules(
+        alert_rate=alert_rate,
+        least=max(_LEAST, math.ceil(2 / alert_rate)),
+        rate=incidents.amount,
+        rate_in_time=incidents.in_time,
+        hold_off=quiet.amount,
+        hold_off_in_time=quiet.in_time,
+        burn_in=0.0 if first.in_time else first.amount,
+        burn_in_time=_DAY if burn_in is None else first.amount if first.in_time else 0.0,
+        burn_in_most=_EVENTS_OF_A_DAY if burn_in is None else 0.0,
+    )
+    return rules, capacity
 
 
 class Ranks:
@@ -18,57 +50,55 @@ class Ranks:
 
     Parameters
     ----------
+    rules
+        What makes an alert, and what an incident.
     capacity
         How many scores are kept.
-    alert_rate
-        The p-value up to which a score is an alert.
-    scores, withheld
+    recent, withheld
         What it begins with, oldest first: scores, and whether their events were kept from the detector.
-    judged, alerts
-        How many were judged so far, and how many of them were alerts.
+    counters, pace
+        Where the stream stands; at its start without.
 
     Attributes
     ----------
     window
         The arrays.
     threshold
-        The score that an event has to exceed to be an alert; infinite while too few scores are known.
+        The score that an event has to exceed to be an alert; infinite where none can be.
     """
 
     def __init__(
-        self,
-        capacity: int,
-        alert_rate: float,
-        scores: Any = (),
-        withheld: Any = (),
-        judged: int = 0,
-        alerts: int = 0,
+        self, rules: Rules, capacity: int, recent: Any = (), withheld: Any = (), counters: Any = None, pace: Any = None
     ) -> None:
-        scores, withheld = (np.asarray(given)[-capacity:] for given in (scores, withheld))
-        known = len(scores)
-        counters = np.zeros(ranks.N_COUNTERS, np.int64)
-        self.alert_rate = float(alert_rate)
-        self.window = Window(np.zeros(capacity), np.zeros(capacity), np.zeros(capacity, np.uint8), counters)
-        self.window.recent[:known] = scores
-        self.window.ordered[:known] = np.sort(scores)
+        recent, withheld = (np.asarray(given)[-capacity:] for given in (recent, withheld))
+        known = len(recent)
+        self.rules = rules
+        self.window = Window(
+            np.zeros(capacity),
+            np.zeros(capacity),
+            np.zeros(capacity, np.uint8),
+            np.zeros(ranks.N_COUNTERS, np.int64) if counters is None else counters.copy(),
+            np.array([0.0, math.nan, math.nan, math.nan]) if pace is None else pace.copy(),
+        )
+        self.window.recent[:known] = recent
+        self.window.ordered[:known] = np.sort(recent)
         self.window.withheld[:known] = withheld
-        counters[ranks.KNOWN], counters[ranks.WITHHELD] = known, np.count_nonzero(withheld)
-        counters[ranks.JUDGED], counters[ranks.ALERTS] = judged, alerts
-        self._to_judge = (self.alert_rate, *self.window)
+        own = self.window.counters
+        own[ranks.OLDEST], own[ranks.KNOWN], own[ranks.WITHHELD] = 0, known, np.count_nonzero(withheld)
+        self._to_judge = (*rules, *self.window)
         self.find_threshold()
 
     def find_threshold(self) -> None:
         """To be called after kernels have entered scores into the window."""
-        known = int(self.window.counters[ranks.KNOWN])
-        self.threshold: float = ranks.threshold(self.window.ordered, known, ranks.allowed(self.alert_rate, known))
+        self.threshold: float = ranks.next_threshold(self.rules, self.window)
 
-    def changed(self, capacity: int, alert_rate: float) -> Ranks:
-        """The same scores for another rate, the newest of them if there is no room for all."""
-        return Ranks(capacity, alert_rate, self.scores, self.withheld, self.n_judged, self.n_alerts)
+    def changed(self, rules: Rules, capacity: int) -> Ranks:
+        """The same scores for other rules, the newest of them if there is no room for all."""
+        return Ranks(rules, capacity, **self.saved())
 
     @property
     def n_judged(self) -> int:
-        """Scores that were ever entered."""
+        """Events that were ever judged."""
         return int(self.window.counters[ranks.JUDGED])
 
     @property
@@ -82,31 +112,49 @@ class Ranks:
         return int(self.window.counters[ranks.WITHHELD])
 
     @property
-    def scores(self) -> Floats:
-        """The recent scores, oldest first."""
-        return self._in_order(self.window.recent)
+    def burns_in(self) -> bool:
+        """Whether the next event is among the first, of which none is an alert."""
+        return bool(ranks.burns_in(self.rules, self.window.counters, self.window.pace))
 
-    @property
-    def withheld(self) -> NDArray[np.uint8]:
-        """Whether the event of each was kept from the detector."""
-        return self._in_order(self.window.withheld)
-
-    def _in_order(self, ring: NDArray[Any]) -> NDArray[Any]:
-        oldest, known = self.window.counters[[ranks.OLDEST, ranks.KNOWN]]
-        return np.roll(ring, -oldest)[:known]
+    def saved(self) -> dict[str, NDArray[Any]]:
+        """The arrays from which it can be made again; scores are in the order in which they came."""
+        window = self.window
+        oldest, known = window.counters[[ranks.OLDEST, ranks.KNOWN]]
+        recent, withheld = (np.roll(ring, -oldest)[:known] for ring in (window.recent, window.withheld))
+        counters = window.counters.copy()
+        counters[ranks.OLDEST] = 0
+        return {"recent": recent, "withheld": withheld, "counters": counters, "pace": window.pace.copy()}
 
     def p_value(self, score: float) -> float:
         """(1 + how many are as high or higher) / (1 + how many there are); 1 for NaN."""
         return ranks.p_value(score, self.window.ordered, self.window.counters)
 
-    def judge(self, score: float, withhold: bool) -> float:
-        """The p-value of a score, which is then entered."""
-        p_value, self.threshold = ranks.judge_event(score, withhold, *self._to_judge)
-        return p_value
+    def judge(self, score: float, time: float, withhold: bool) -> tuple[float, int]:
+        """The p-value of a score and what is said of it; it is then entered."""
+        p_value, said, self.threshold = ranks.judge_event(score, time, withhold, *self._to_judge)
+        return p_value, said
 
-    def judge_many(self, scores: Floats, learn: bool) -> tuple[Floats, Floats]:
-        """P-values and thresholds of scores one after the other, each of which is then entered if asked."""
-        p_values, thresholds = np.empty(len(scores)), np.empty(len(scores))
-        ranks.judge_scores(scores, self.alert_rate, learn, self.window, p_values, thresholds)
+    def judge_many(self, scores: Floats, times: Floats, learn: bool) -> Judged:
+        """What is said of scores one after the other, each of which is then entered if asked."""
+        n = len(scores)
+        judged = Judged(scores, np.empty(n), np.zeros(n, np.uint8), np.empty(n), {})
+        ranks.judge_scores(scores, times, learn, self.rules, self.window, *judged[1:4])
         self.find_threshold()
-        return p_values, thresholds
+        return judged
+
+    def check(self) -> None:
+        """Raise a ValueError if a stream cannot stand where the counters and the pace say."""
+        counters = self.window.counters.tolist()
+        credit, first, latest, alert_time = self.window.pace.tolist()
+        judged, alerts, incidents, is_open = (
+            counters[at] for at in (ranks.JUDGED, ranks.ALERTS, ranks.INCIDENTS, ranks.OPEN)
+        )
+        if not all(0 <= count < 2**62 for count in counters) or not (
+            is_open <= min(incidents, 1) and incidents <= alerts <= judged and counters[ranks.ENTERED] <= judged
+        ):
+            raise ValueError("its numbers of events, alerts and incidents are impossible")
+        if not counters[ranks.OWN_ALERTS] <= alerts or not counters[ranks.ALERT_AT] <= judged:
+            raise ValueError("its last alert is impossible")
+        times_fit = math.isnan(first) if math.isnan(latest) else first <= latest and not alert_time > latest
+        if not times_fit or not abs(credit) <= ranks.MOST_CREDIT or np.isinf(self.window.pace).any():
+            raise ValueError("its times are impossible")

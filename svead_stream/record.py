@@ -1,14 +1,15 @@
-"""What is said of an event, in Python and in the one record that every output writes.
+"""What is said of an event and of an incident, in Python and in the records that every output writes.
 
-The record has the same fields everywhere: `score`, `p_value`, `alert` and, for alerts, `top_features`. Columns of a CSV
-or a Parquet file, members of a JSON line or of a Kafka message: `record.schema.json` in this package describes it.
+The record of an event has the same fields everywhere: `score`, `p_value`, `alert` and, for alerts, `top_features` and
+the number of the `incident`. Columns of a CSV or a Parquet file, members of a JSON line or of a Kafka message:
+`record.schema.json` in this package describes it, `incident.schema.json` that of an incident.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from operator import index
 from typing import Any, NamedTuple
@@ -16,10 +17,49 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from svead_stream.clock import shown
+
 Reasons = dict[Hashable, float]  # feature name: its share in the score, largest first
 
-FIELDS = ("score", "p_value", "alert", "top_features")
+FIELDS = ("score", "p_value", "alert", "top_features", "incident")
+OPEN, UPDATE, CLOSED = "open", "update", "closed"  # states of an incident
 _DIGITS = 4  # of a share
+
+
+class Incident(NamedTuple):
+    """Alerts that belong together, as they were known at a moment."""
+
+    number: int  # in the life of the model, from 1 on
+    state: str  # "open": it has just begun; "update": it goes on; "closed": it is over
+    first: int  # events of the first and the last alert, counted in the life of the model, from 1 on
+    last: int
+    start: float | None  # their times, in seconds, where events have one
+    end: float | None
+    alerts: int
+    peak: float  # the highest score
+    p_value: float  # the smallest
+    reasons: Reasons | None  # the share of each feature over all alerts, largest first
+
+    @property
+    def events(self) -> int:
+        """How many events it spans, from the first alert to the last."""
+        return self.last - self.first + 1
+
+    def record(self, top: int) -> dict[str, Any]:
+        """The fields that are written, with so many of the features."""
+        return {
+            "incident": self.number,
+            "state": self.state,
+            "start": None if self.start is None else shown(self.start),
+            "end": None if self.end is None else shown(self.end),
+            "first": self.first,
+            "last": self.last,
+            "events": self.events,
+            "alerts": self.alerts,
+            "peak": self.peak,
+            "p_value": self.p_value,
+            "top_features": top_features(self.reasons or {}, top),
+        }
 
 
 class Verdict(NamedTuple):
@@ -29,13 +69,27 @@ class Verdict(NamedTuple):
     p_value: float
     alert: bool
     reasons: Reasons | None = None  # of alerts: the share of each feature in the score, largest first
+    incident: int | None = None  # of alerts: the number of the incident that it belongs to
+    changes: tuple[Incident, ...] = ()  # incidents that it ended, opened or went on with
 
     def record(self, top: int) -> dict[str, Any]:
         """The fields that are written, with so many of the features."""
         fields: dict[str, Any] = {"score": self.score, "p_value": self.p_value, "alert": self.alert}
         if self.reasons is not None:
             fields["top_features"] = top_features(self.reasons, top)
+        if self.incident is not None:
+            fields["incident"] = self.incident
         return fields
+
+
+class Judged(NamedTuple):
+    """What a detector and the ranks say of a mini-batch, before incidents are told from it."""
+
+    scores: NDArray[np.float64]
+    p_values: NDArray[np.float64]
+    said: NDArray[np.uint8]
+    thresholds: NDArray[np.float64]
+    reasons: dict[int, Reasons]
 
 
 @dataclass(frozen=True)
@@ -47,24 +101,33 @@ class Verdicts:
     alerts: NDArray[np.bool_]
     thresholds: NDArray[np.float64]  # the score that each had to exceed to be an alert
     reasons: dict[int, Reasons]  # of the alerts, by the number of the row
+    incidents: dict[int, int] = field(default_factory=dict)  # of the alerts that belong to one, by the row
+    changes: dict[int, tuple[Incident, ...]] = field(default_factory=dict)  # incidents that changed, by the row
 
     def __len__(self) -> int:
         return len(self.scores)
 
     def __getitem__(self, i: int) -> Verdict:
         i = range(len(self))[index(i)]  # from the end, too
-        return Verdict(float(self.scores[i]), float(self.p_values[i]), bool(self.alerts[i]), self.reasons.get(i))
+        return Verdict(float(self.scores[i]), float(self.p_values[i]), bool(self.alerts[i]), *self._of(i))
+
+    def _of(self, i: int) -> tuple[Reasons | None, int | None, tuple[Incident, ...]]:
+        return self.reasons.get(i), self.incidents.get(i), self.changes.get(i, ())
 
     def only_alerts(self) -> Verdicts:
         """What is said of the alerts alone, in their order."""
         rows = np.flatnonzero(self.alerts)
-        reasons = {k: self.reasons[i] for k, i in enumerate(rows.tolist()) if i in self.reasons}
-        return Verdicts(self.scores[rows], self.p_values[rows], self.alerts[rows], self.thresholds[rows], reasons)
+        at = {i: k for k, i in enumerate(rows.tolist())}
+        reasons, incidents, changes = (
+            {at[i]: one for i, one in said.items() if i in at} for said in (self.reasons, self.incidents, self.changes)
+        )
+        arrays = (self.scores[rows], self.p_values[rows], self.alerts[rows], self.thresholds[rows])
+        return Verdicts(*arrays, reasons, incidents, changes)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Verdict]:
         columns = (self.scores.tolist(), self.p_values.tolist(), self.alerts.tolist())
         for i, (score, p_value, alert) in enumerate(zip(*columns, strict=True)):
-            yield Verdict(score, p_value, alert, self.reasons.get(i))
+            yield Verdict(score, p_value, alert, *self._of(i))
 
 
 def top_features(reasons: Mapping[Hashable, float], top: int) -> list[dict[str, Any]]:
@@ -73,8 +136,8 @@ def top_features(reasons: Mapping[Hashable, float], top: int) -> list[dict[str, 
     return [{"feature": str(name), "share": round(share, _DIGITS)} for name, share in first]
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema of the record."""
-    text = files("svead_stream").joinpath("record.schema.json").read_text(encoding="utf-8")
+def schema(name: str = "record") -> dict[str, Any]:
+    """The JSON Schema of a `record`, or of an `incident`."""
+    text = files("svead_stream").joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
     described: dict[str, Any] = json.loads(text)
     return described

@@ -116,6 +116,13 @@ def expect(arrays: Arrays, name: str, dtype: Any, shape: tuple[int, ...]) -> NDA
     return array
 
 
+def count(value: Any) -> int:
+    """A number of events that a snapshot claims, or a ValueError."""
+    if type(value) is not int or not 0 <= value < 2**62:
+        raise ValueError(f"{value!r} is no number of events")
+    return value
+
+
 def name_to_json(name: Hashable) -> Any:
     """A feature name as JSON that `name_from_json` turns back into the same name."""
     if isinstance(name, np.generic):

@@ -15,9 +15,10 @@ from svead_stream import parameters, snapshot
 from svead_stream.errors import SnapshotError
 from svead_stream.features import Features, table
 from svead_stream.kernels import lasting, layout, mini_batch, online
+from svead_stream.kernels.ranks import ALERT
 from svead_stream.memory import Memory, Size
 from svead_stream.parameters import values_of
-from svead_stream.record import Reasons, Verdicts
+from svead_stream.record import Judged, Reasons
 
 if TYPE_CHECKING:
     from svead_stream.batch import SVEAD
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 _DEFAULT = {parameter.name: parameter.default for parameter in parameters.DETECTOR}
 _SCALINGS = {name: getattr(layout, name.upper()) for name in parameters.SCALING.choices}
 _NAMES = ("short", "long")  # of the memories, in snapshots
-_NO_WINDOW = layout.Window(np.zeros(0), np.zeros(0), np.zeros(0, np.uint8), np.zeros(0, np.int64))
+_NO_TIMES = np.zeros(0)
+_NO_RULES = layout.Rules(0.0, 0, 0.0, False, 0.0, False, 0.0, 0.0, 0.0)
+_NO_WINDOW = layout.Window(np.zeros(0), np.zeros(0), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0))
 _TOGETHER = 1024  # rows whose alerts are explained together
 
 
@@ -234,56 +237,58 @@ class StreamingSVEAD(base.AnomalyDetector):
         self,
         X: Any,
         feature_names: Sequence[Hashable] | None,
+        times: NDArray[np.float64],
+        rules: layout.Rules,
         window: layout.Window,
-        alert_rate: float,
         learn: bool,
-        explain: bool,
-    ) -> Verdicts:
+    ) -> Judged:
         """Score each row of X, rank it in a window of scores and explain alerts: `ConformalFilter.judge_many` calls it.
 
         Parameters
         ----------
         X, feature_names
             As for `score_many`.
+        times
+            When the rows happened, in seconds that never go back; NaN if that is not known.
+        rules
+            What makes an alert, and what an incident.
         window
             The recent scores.
-        alert_rate
-            The p-value up to which a row is an alert.
         learn
             Whether each row is then learned and its score entered into the window.
-        explain
-            Whether alerts are explained.
         """
-        return self._run(X, feature_names, learn, window, alert_rate, explain)
+        return self._run(X, feature_names, learn, times, rules, window)
 
     def _run(
         self,
         X: Any,
         feature_names: Sequence[Hashable] | None,
         learn: bool,
+        times: NDArray[np.float64] = _NO_TIMES,
+        rules: layout.Rules = _NO_RULES,
         window: layout.Window = _NO_WINDOW,
-        alert_rate: float = 0.0,
-        explain: bool = False,
-    ) -> Verdicts:
+    ) -> Judged:
         names, given = table(X, feature_names)
-        n, n_judged = len(given), len(given) if len(window.recent) else 0
+        judges = len(window.recent) > 0
+        n, n_judged = len(given), len(given) if judges else 0
         scores, p_values, thresholds = np.empty(n), np.empty(n_judged), np.empty(n_judged)
+        said = np.zeros(n_judged, np.uint8)
         reasons: dict[int, Reasons] = {}
         with self._lock:
             if learn:
                 self._scored = None
-            most = _TOGETHER if explain else max(n, 1)
+            most = _TOGETHER if judges else max(n, 1)
             for start, end, new in self._features.runs(names, given, learn, most, self.max_features):
                 if new:
                     self._widen(new)
                 matrix, part = self._features.in_order(names, given[start:end]), slice(start, end)
-                shares = np.zeros(matrix.shape if explain else (0, 0))
-                out = (scores[part], window, alert_rate, p_values[part], thresholds[part], shares)
-                alerts = mini_batch.run(matrix, *self._to_run, learn, *out)
-                if explain and alerts:
-                    for k, i in enumerate(np.flatnonzero(p_values[part] <= alert_rate).tolist()):
+                shares = np.zeros(matrix.shape if judges else (0, 0))
+                out = (p_values[part], said[part], thresholds[part], shares)
+                alerts = mini_batch.run(matrix, *self._to_run, learn, scores[part], times[part], rules, window, *out)
+                if alerts:
+                    for k, i in enumerate(np.flatnonzero(said[part] & ALERT).tolist()):
                         reasons[start + i] = self._features.named(matrix[i], shares[k])
-        return Verdicts(scores, p_values, p_values <= alert_rate, thresholds, reasons)
+        return Judged(scores, p_values, said, thresholds, reasons)
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> Reasons:
         """How much each feature of an event contributes to the distances that make its score.

@@ -12,6 +12,7 @@ from river import anomaly
 
 import svead_stream
 from svead_stream import ConformalFilter, SnapshotError, StreamingSVEAD, snapshot
+from svead_stream.kernels import ranks
 
 
 def sensor_rows(n: int, seed: int) -> np.ndarray[Any, Any]:
@@ -113,7 +114,14 @@ def forged(change: dict[str, Any], arrays: dict[str, Any] | None = None) -> byte
         forged({"alert_rate": "0.1"}),
         forged({"window": [1]}),
         forged({"window": 60}),  # shorter than what is said to be in it
-        forged({"n_seen": "many"}),
+        forged({"hold_off": "soon"}),
+        forged({"incident_rate": 0}),
+        forged({"burn_in": []}),
+        forged({"clock": [0, 0]}),
+        forged({"clock": [0, 0, -1]}),
+        forged({"clock": None}),
+        forged({}, {"counters": np.zeros(3, np.int64)}),
+        forged({}, {"pace": np.zeros(4, np.int64)}),
         forged({}, {"recent": np.full(260, np.nan)}),
         forged({}, {"withheld": np.zeros(3, np.uint8)}),
         forged({}, {"recent": np.zeros((2, 2))}),
@@ -136,7 +144,81 @@ def test_one_impossible_number_in_the_window_of_a_snapshot_is_enough(name: str, 
         ConformalFilter.from_bytes(forged({}, {name: parts[name]}))
 
 
-@pytest.mark.parametrize("counts", [{"n_alerts": 301}, {"n_alerts": -1}, {"n_seen": 2**63}], ids=str)
-def test_counts_that_cannot_be_are_a_snapshot_error(counts: dict[str, int]) -> None:
+def saved_arrays(**given: Any) -> dict[str, Any]:
+    _, _, parts = snapshot.unpack(forged({}))
+    return {name: change(parts[name].copy()) for name, change in given.items()}
+
+
+def put(at: int, value: float) -> Any:
+    def change(array: Any) -> Any:
+        array[at] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value"),
+    [
+        ("counters", ranks.ALERTS, 301),
+        ("counters", ranks.ALERTS, -1),
+        ("counters", ranks.JUDGED, 2**63 - 1),
+        ("counters", ranks.ENTERED, 301),
+        ("counters", ranks.INCIDENTS, 200),
+        ("counters", ranks.OPEN, 2),
+        ("counters", ranks.OWN_ALERTS, 400),
+        ("counters", ranks.ALERT_AT, 301),
+        ("pace", ranks.CREDIT, 6.0),
+        ("pace", ranks.CREDIT, np.nan),
+        ("pace", ranks.FIRST, 5.0),
+        ("pace", ranks.LATEST, np.inf),
+    ],
+)
+def test_a_stream_cannot_stand_just_anywhere(name: str, at: int, value: float) -> None:
     with pytest.raises(SnapshotError, match="does not fit together"):
-        ConformalFilter.from_bytes(forged(counts))
+        ConformalFilter.from_bytes(forged({}, saved_arrays(**{name: put(at, value)})))
+
+
+def with_open_incident() -> tuple[dict[str, Any], dict[str, Any]]:
+    model = ConformalFilter(StreamingSVEAD(seed=3))
+    model.judge_many(sensor_rows(1_000, 1) / 6)
+    model.judge_many(sensor_rows(5, 1) + 40, t=np.arange(5.0))
+    _, fields, arrays = snapshot.unpack(model.to_bytes())
+    assert fields["incidents"]["current"] is not None
+    return fields, arrays
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": 7},
+        {"number": "1"},
+        {"first": 0},
+        {"last": 3},
+        {"alerts": 400},
+        {"alerts": 1.5},
+        {"peak": "high"},
+        {"peak": None},
+        {"p_value": 0},
+        {"p_value": 2},
+        {"start": "now"},
+        {"blame": 5},
+        {"blame": [["s", "a", 1]]},
+    ],
+    ids=str,
+)
+def test_an_open_incident_that_cannot_be_is_a_snapshot_error(change: dict[str, Any]) -> None:
+    fields, arrays = with_open_incident()
+    ConformalFilter.from_bytes(snapshot.pack("ConformalFilter", fields, arrays))
+    fields["incidents"]["current"] |= change
+    with pytest.raises(SnapshotError, match="does not fit together"):
+        ConformalFilter.from_bytes(snapshot.pack("ConformalFilter", fields, arrays))
+
+
+@pytest.mark.parametrize(
+    "incidents", [None, {}, {"count": 0, "current": None}, {"count": -1, "current": None}], ids=str
+)
+def test_incidents_that_do_not_go_with_the_ranks_are_a_snapshot_error(incidents: Any) -> None:
+    fields, arrays = with_open_incident()
+    with pytest.raises(SnapshotError, match="does not fit together"):
+        ConformalFilter.from_bytes(snapshot.pack("ConformalFilter", fields | {"incidents": incidents}, arrays))

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 PUBLIC = {
     "ConformalFilter",
+    "Incident",
     "MissingExtra",
     "SVEAD",
     "SnapshotError",

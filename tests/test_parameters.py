@@ -74,7 +74,7 @@ def test_a_wrong_parameter_of_the_detector_is_named_with_what_is_allowed(name: s
         ({"alert_window": 98}, "a window of 98 is too short to tell events of rate 0.01: give at least 99"),
         ({"protect": "yes"}, "protect='yes': it must be one of False, True"),
         ({"top_features": -1}, "top_features=-1: it must be a whole number of 0 or more"),
-        ({"alert_ratio": 0.1}, "alert_ratio is no parameter: there are alert_rate, alert_window"),
+        ({"alert_ratio": 0.1}, "alert_ratio is no parameter: there are alert_rate, incident_rate, hold_off"),
     ],
 )
 def test_a_wrong_parameter_of_the_alerts_is_named_with_what_is_allowed(values: dict[str, Any], message: str) -> None:

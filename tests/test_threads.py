@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from svead_stream import ConformalFilter, StreamingSVEAD
-from svead_stream.record import Verdicts
+from svead_stream.record import Judged
 
 
 def rows(n, seed=0):
@@ -82,7 +82,7 @@ def test_threads_lose_no_event_of_a_filter():
 
     in_threads(work)
     assert model.n_seen_ == model.detector.n_seen_ == 4 * 5 * 600
-    np.testing.assert_array_equal(np.sort(model._ranks.scores), model._ranks.window.ordered)
+    np.testing.assert_array_equal(np.sort(model._ranks.saved()["recent"]), model._ranks.window.ordered)
 
 
 def test_copies_that_are_made_while_others_judge_are_of_one_moment():
@@ -99,8 +99,8 @@ def test_copies_that_are_made_while_others_judge_are_of_one_moment():
         while len(judged) < 60:
             for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
                 assert copied.n_seen_ == copied.detector.n_seen_
-                known = len(copied._ranks.scores)
-                np.testing.assert_array_equal(np.sort(copied._ranks.scores), copied._ranks.window.ordered[:known])
+                recent = copied._ranks.saved()["recent"]
+                np.testing.assert_array_equal(np.sort(recent), copied._ranks.window.ordered[: len(recent)])
 
     in_threads(work)
 
@@ -140,10 +140,10 @@ class JudgingDiary(Diary):
 
     max_features, feature_names_, n_missing_ = 1, (0,), 0
 
-    def judge_many(self, X, feature_names, window, alert_rate, learn, explain):
+    def judge_many(self, X, feature_names, times, rules, window, learn):
         self.note("score", X[0, 0])
         self.note("learn", X[0, 0])
-        return Verdicts(np.ones(len(X)), np.ones(len(X)), np.zeros(len(X), bool), np.ones(len(X)), {})
+        return Judged(np.ones(len(X)), np.ones(len(X)), np.zeros(len(X), np.uint8), np.ones(len(X)), {})
 
 
 @pytest.mark.parametrize(

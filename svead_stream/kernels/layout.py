@@ -117,9 +117,24 @@ class Plan(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The recent scores that a new one is ranked among."""
+    """The recent scores that a new one is ranked among, and where the stream stands between two incidents."""
 
     recent: F64  # (capacity,) a ring: as they came
     ordered: F64  # (capacity,) the same, lowest first
     withheld: U8  # (capacity,) whether the event of each was kept from the detector
-    counters: I64  # OLDEST place in the ring, KNOWN scores, WITHHELD events among them, JUDGED and ALERTS in all
+    counters: I64  # see ranks.py
+    pace: F64  # see ranks.py
+
+
+class Rules(NamedTuple):
+    """What makes an alert, and what an incident; in the unit of `in_time` spans are seconds, else events."""
+
+    alert_rate: float
+    least: int  # scores that the window holds before it forgets any
+    rate: float  # incidents an event, or a second
+    rate_in_time: bool
+    hold_off: float  # without alerts, after which an incident is over
+    hold_off_in_time: bool
+    burn_in: float  # events
+    burn_in_time: float  # seconds
+    burn_in_most: float  # events within these seconds beyond which they are not waited for; 0 for any number

@@ -19,12 +19,14 @@ from svead_stream.kernels.layout import (
     SEEN,
     SUM,
     TOTAL,
+    U8,
     Plan,
+    Rules,
     State,
     Window,
 )
 from svead_stream.kernels.online import attribute, ends_product, mean_score, relative_factor, reservoir_update
-from svead_stream.kernels.ranks import judge_scores
+from svead_stream.kernels.ranks import ALERT, judge_scores
 from svead_stream.kernels.refresh import refresh, to_coordinates, until_refresh
 from svead_stream.kernels.search import learn_in_cell, locate_block, score_in_cell
 from svead_stream.kernels.simd import kernel
@@ -79,9 +81,11 @@ def run(
     strangeness: F64,
     learn: bool,
     scores: F64,
+    times: F64,
+    rules: Rules,
     window: Window,
-    alert_rate: float,
     p_values: F64,
+    said: U8,
     thresholds: F64,
     shares: F64,
 ) -> int:
@@ -121,10 +125,10 @@ def run(
                 reservoir_update(row, by_long, long_plan.fade, long.counters, long.rng, long.sample)
         if to_judge:
             part = slice(first, end)
-            judge_scores(scores[part], alert_rate, learn, window, p_values[part], thresholds[part])
+            judge_scores(scores[part], times[part], learn, rules, window, p_values[part], said[part], thresholds[part])
         if to_explain:
             for b in range(n):
-                if p_values[source[b]] <= alert_rate:
+                if said[source[b]] & ALERT:
                     blamed = short if strangeness[0, b] <= strangeness[1, b] else long
                     attribute(b, blamed.block.x[b], relative, blamed.partitions, blamed.found, shares[alerts])
                     alerts += 1

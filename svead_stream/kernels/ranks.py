@@ -1,15 +1,34 @@
-"""Where a score stands among the recent ones, and what of it becomes an alert."""
+"""Where a score stands among the recent ones, what of it becomes an alert, and which alerts are an incident.
+
+An incident opens at an event that is rare enough, and every alert from then on belongs to it until there was none for
+a while. How rare is enough is set by the incidents that were asked for: the credit rises by one in the time in which
+one is due, and falls by one when one opens, and the p-value that opens the next is the rate asked for times 2^credit.
+So the rate is held whatever the scores do, and yet no single event is decided by the budget alone.
+"""
 
 from __future__ import annotations
 
 import math
 
-from svead_stream.kernels.layout import F64, I64, U8, Window
+from svead_stream.kernels.layout import F64, I64, U8, Rules, Window
 from svead_stream.kernels.simd import kernel, short_kernel
 
-# positions in the counters of a window
-OLDEST, KNOWN, WITHHELD, JUDGED, ALERTS = 0, 1, 2, 3, 4
-N_COUNTERS = 5
+# positions in the counters of a window: oldest place in the ring, known scores, withheld events among them, scores
+# entered, events judged and alerts in all, incidents, whether one is open, how many alerts it had, and the last of them
+OLDEST, KNOWN, WITHHELD, ENTERED, JUDGED, ALERTS, INCIDENTS, OPEN, OWN_ALERTS, ALERT_AT = range(10)
+N_COUNTERS = 10
+# positions in its pace: credit for incidents, and the times of the first event, the latest one, and the last alert
+CREDIT, FIRST, LATEST, ALERT_TIME = range(4)
+N_PACE = 4
+
+# what is said of an event: it is an alert, it belongs to an incident, it opens one, it shows that one was over
+ALERT, MEMBER, OPENS, CLOSES = 1, 2, 4, 8
+
+MOST_CREDIT = 5.0  # either way: what opens an incident is at most 32 times rarer or commoner than usual
+_COMMONEST = 0.5  # p-value that can open an incident
+_TAIL = 20  # one in so many scores is among the highest, which tell how scores thin out
+_FIRST_ALERTS = 2  # of an incident, whose scores are ranked like others: short incidents are part of every stream
+_LAST_ALERT = 1000  # of an incident, after which its scores are ranked like others: it may be there to stay
 
 
 @kernel
@@ -31,33 +50,70 @@ def p_value(score: float, ordered: F64, counters: I64) -> float:
 
 
 @kernel
-def allowed(alert_rate: float, known: int) -> int:
+def allowed(level: float, known: int) -> int:
     """How many of the known scores may be as high as that of an alert, plus one; 0 while too few are known."""
-    most = int(alert_rate * (known + 1)) + 1  # or less, by one or, where the product was rounded up, by two
-    while most / (known + 1) > alert_rate:
+    most = int(level * (known + 1)) + 1  # or less, by one or, where the product was rounded up, by two
+    while most / (known + 1) > level:
         most -= 1
     return most
 
 
 @kernel
-def threshold(ordered: F64, known: int, most: int) -> float:
-    """The score that an event has to exceed to be an alert, if so many are allowed; infinite if none is."""
-    return ordered[known - most] if most > 0 else math.inf
+def opening_level(rules: Rules, counters: I64, pace: F64) -> float:
+    """The p-value up to which an event opens an incident, if none is open."""
+    rate, credit = rules.rate, pace[CREDIT]
+    if rules.rate_in_time:  # an event is as much time as it was so far
+        passed = pace[LATEST] - pace[FIRST]
+        rate = rate * passed / counters[JUDGED] if passed > 0.0 else 0.0
+    level = min(_COMMONEST, rate * 2.0**credit)
+    # Where incidents are to be rarer than the window can tell, it is the strangest of its events, once one is due.
+    return max(level, 1.0 / (counters[KNOWN] + 1)) if credit >= 1.0 else level
 
 
 @kernel
-def enter(score: float, at: int, withhold: bool, window: Window) -> None:
-    """Add a score that is higher than so many others, in the place of the oldest where there is no room."""
+def burns_in(rules: Rules, counters: I64, pace: F64) -> bool:
+    """Whether the next event is among the first, whose ranks mean nothing yet."""
+    n, passed, time = counters[JUDGED], pace[LATEST] - pace[FIRST], rules.burn_in_time
+    most = rules.burn_in_most
+    return n < rules.burn_in or (passed < time and (most == 0.0 or n * time <= most * passed))
+
+
+@kernel
+def levels(rules: Rules, window: Window) -> tuple[float, float]:
+    """The p-values up to which the next event is an alert, and opens an incident if none is open."""
+    counters, pace = window.counters, window.pace
+    if burns_in(rules, counters, pace):
+        return 0.0, 0.0
+    opening = opening_level(rules, counters, pace)
+    return rules.alert_rate if counters[OPEN] else max(rules.alert_rate, opening), opening
+
+
+@kernel
+def threshold(level: float, window: Window) -> float:
+    """The score that an event has to exceed to have at most that p-value; infinite if none can."""
+    known = window.counters[KNOWN]
+    most = allowed(level, known)
+    return window.ordered[known - most] if most > 0 else math.inf
+
+
+@kernel
+def enter(score: float, at: int, withhold: bool, least: int, window: Window) -> None:
+    """Add a score that is higher than so many others.
+
+    The window holds the newer half of all scores, as far as there is room: those of a young model soon mean nothing.
+    """
     recent, ordered, counters = window.recent, window.ordered, window.counters
-    capacity, known, slot = recent.shape[0], counters[KNOWN], counters[OLDEST]
+    capacity, known = recent.shape[0], counters[KNOWN]
+    slot = counters[OLDEST] + known
     hole = known
-    if known < capacity:
-        slot = known
-        counters[KNOWN] += 1
+    if known >= min(capacity, max(least, counters[ENTERED] // 2)):
+        oldest = counters[OLDEST]
+        hole = lower(ordered, known, recent[oldest])
+        counters[WITHHELD] -= window.withheld[oldest]
+        counters[OLDEST] = oldest + 1 if oldest + 1 < capacity else 0
     else:
-        hole = lower(ordered, known, recent[slot])
-        counters[WITHHELD] -= window.withheld[slot]
-        counters[OLDEST] = slot + 1 if slot + 1 < capacity else 0
+        counters[KNOWN] += 1
+    slot = slot - capacity if slot >= capacity else slot
     if hole < at:
         at -= 1
         for j in range(hole, at):
@@ -69,48 +125,138 @@ def enter(score: float, at: int, withhold: bool, window: Window) -> None:
     recent[slot] = score
     window.withheld[slot] = withhold
     counters[WITHHELD] += withhold
+    counters[ENTERED] += 1
 
 
 @kernel
-def judge(score: float, alert_rate: float, withhold: bool, window: Window) -> float:
-    """The p-value of a score, which is then counted and entered.
+def ends(rules: Rules, counters: I64, pace: F64) -> bool:
+    """Whether the open incident is over at the event that is being judged."""
+    if rules.hold_off_in_time:
+        return pace[LATEST] - pace[ALERT_TIME] > rules.hold_off
+    return counters[JUDGED] - counters[ALERT_AT] > rules.hold_off
 
-    Not entered are NaN, and zeros before the first other score: those of a detector that is warming up.
-    """
-    counters = window.counters
+
+@kernel
+def follow(alert: bool, opens: bool, burning: bool, time: float, rules: Rules, window: Window) -> int:
+    """Move on by an event that is an alert, or none, and may open an incident; returns what is said of it."""
+    counters, pace = window.counters, window.pace
+    said = ALERT if alert else 0
+    passed = time - pace[LATEST]
+    if math.isnan(pace[FIRST]):
+        pace[FIRST] = time
+    pace[LATEST] = time
+    if counters[OPEN] and ends(rules, counters, pace):
+        counters[OPEN] = 0
+        said |= CLOSES
+    if opens and not counters[OPEN]:
+        counters[OPEN] = 1
+        counters[INCIDENTS] += 1
+        counters[OWN_ALERTS] = 0
+        pace[CREDIT] = max(-MOST_CREDIT, pace[CREDIT] - 1.0)
+        said |= OPENS
+    if alert and counters[OPEN]:
+        counters[OWN_ALERTS] += 1
+        counters[ALERT_AT] = counters[JUDGED]
+        pace[ALERT_TIME] = time
+        said |= MEMBER
+    if not burning:
+        due = rules.rate * (passed if passed > 0.0 else 0.0) if rules.rate_in_time else rules.rate
+        pace[CREDIT] = min(MOST_CREDIT, pace[CREDIT] + due)
+    counters[ALERTS] += alert
     counters[JUDGED] += 1
+    return said
+
+
+@kernel
+def rarity(p: float, score: float, window: Window) -> float:
+    """The p-value, carried on beyond the scores that are known.
+
+    A rank cannot tell a score just above all others from one far above. The highest scores thin out about
+    exponentially; their mean distance from where they begin tells how fast.
+    """
+    ordered, known = window.ordered, window.counters[KNOWN]
+    tail = (known + _TAIL - 1) // _TAIL
+    if tail == 0 or not score > ordered[known - 1]:
+        return p
+    start, total = ordered[known - tail], 0.0
+    for j in range(known - tail, known):
+        total += ordered[j] - start
+    beyond = (score - ordered[known - 1]) * tail
+    return p * math.exp(-beyond / total) if total > 0.0 else 0.0
+
+
+@kernel
+def judge(
+    score: float, time: float, withhold: bool, level: float, opening: float, rules: Rules, window: Window
+) -> tuple[float, int]:
+    """The p-value of a score, and what is said of it at these levels; it is then counted and entered.
+
+    Not entered are NaN; zeros before the first other score: those of a detector that is warming up; and what goes on
+    strange in an incident: it would make itself usual, and hide what comes after it. Events that were withheld always
+    are, so that they are counted.
+    """
     if math.isnan(score):
-        return 1.0
+        return 1.0, follow(False, False, level == 0.0, time, rules, window)
+    counters = window.counters
     known = counters[KNOWN]
     at = lower(window.ordered, known, score)
     p = (known - at + 1) / (known + 1)
-    counters[ALERTS] += p <= alert_rate
-    if score != 0.0 or known > 0:
-        enter(score, at, withhold, window)
-    return p
+    said = follow(p <= level, p <= level and rarity(p, score, window) <= opening, level == 0.0, time, rules, window)
+    lasts = said & MEMBER and _FIRST_ALERTS < counters[OWN_ALERTS] <= _LAST_ALERT
+    if (score != 0.0 or known > 0) and (withhold or not lasts):
+        enter(score, at, withhold, rules.least, window)
+    return p, said
 
 
 @short_kernel
 def judge_event(
-    score: float, withhold: bool, alert_rate: float, recent: F64, ordered: F64, withheld: U8, counters: I64
-) -> tuple[float, float]:
-    """The p-value of a score, which is then entered, and the threshold for the next one; flat arguments cost less."""
-    p = judge(score, alert_rate, withhold, Window(recent, ordered, withheld, counters))
-    known = counters[KNOWN]
-    return p, threshold(ordered, known, allowed(alert_rate, known))
+    score: float,
+    time: float,
+    withhold: bool,
+    alert_rate: float,
+    least: int,
+    rate: float,
+    rate_in_time: bool,
+    hold_off: float,
+    hold_off_in_time: bool,
+    burn_in: float,
+    burn_in_time: float,
+    burn_in_most: float,
+    recent: F64,
+    ordered: F64,
+    withheld: U8,
+    counters: I64,
+    pace: F64,
+) -> tuple[float, int, float]:
+    """What `judge` says of a score, and the threshold for the next one; flat arguments cost less."""
+    rules = Rules(
+        alert_rate, least, rate, rate_in_time, hold_off, hold_off_in_time, burn_in, burn_in_time, burn_in_most
+    )
+    window = Window(recent, ordered, withheld, counters, pace)
+    level, opening = levels(rules, window)
+    p, said = judge(score, time, withhold, level, opening, rules, window)
+    level, opening = levels(rules, window)
+    return p, said, threshold(level, window)
 
 
 @kernel
-def judge_scores(scores: F64, alert_rate: float, learn: bool, window: Window, p_values: F64, thresholds: F64) -> None:
-    """P-values of scores one after the other, each of which is then entered if asked."""
-    ordered, counters = window.ordered, window.counters
-    known, most = -1, 0
+def judge_scores(
+    scores: F64, times: F64, learn: bool, rules: Rules, window: Window, p_values: F64, said: U8, thresholds: F64
+) -> None:
+    """What is said of scores one after the other, each of which is then entered if asked."""
+    level, opening = levels(rules, window)
     for i in range(scores.shape[0]):
-        if known != counters[KNOWN]:
-            known = counters[KNOWN]
-            most = allowed(alert_rate, known)
-        thresholds[i] = threshold(ordered, known, most)
+        thresholds[i] = threshold(level, window)
         if learn:
-            p_values[i] = judge(scores[i], alert_rate, False, window)
+            p_values[i], said[i] = judge(scores[i], times[i], False, level, opening, rules, window)
+            level, opening = levels(rules, window)
         else:
-            p_values[i] = p_value(scores[i], ordered, counters)
+            p_values[i] = p_value(scores[i], window.ordered, window.counters)
+            said[i] = ALERT if scores[i] > thresholds[i] else 0
+
+
+@short_kernel
+def next_threshold(rules: Rules, window: Window) -> float:
+    """The score that the next event has to exceed to be an alert."""
+    level, _ = levels(rules, window)
+    return threshold(level, window)

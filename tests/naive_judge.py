@@ -1,0 +1,109 @@
+"""The judge in plain Python, slow and obviously right: what is said of scores, one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+DAY = 86_400.0
+
+
+@dataclass
+class NaiveJudge:
+    """Lists of everything; spans are (amount, whether it is in time)."""
+
+    alert_rate: float = 0.01
+    window: int = 2_499
+    rate: tuple[float, bool] = (0.005, False)
+    hold_off: tuple[float, bool] = (30, False)
+    burn_in: tuple[float, bool] | None = None
+    recent: list[float] = field(default_factory=list)  # scores
+    entered: int = 0
+    times: list[float] = field(default_factory=list)  # of all events, none earlier than the one before
+    credit: float = 0.0
+    incidents: list[dict[str, Any]] = field(default_factory=list)
+    is_open: bool = False
+
+    def judge(self, score: float, time: float = math.nan) -> dict[str, Any]:
+        """The verdict on the next score."""
+        n = len(self.times)
+        opening, burning = self.opening_level(), self.burns_in()
+        level = 0.0 if burning else self.alert_rate if self.is_open else max(self.alert_rate, opening)
+        p = 1.0
+        if not math.isnan(score):
+            p = (1 + sum(other >= score for other in self.recent)) / (1 + len(self.recent))
+        alert = p <= level and not math.isnan(score)
+
+        before = self.times[-1] if n else math.nan
+        self.times.append(time)
+        closes = self.is_open and self.is_over(n, time)
+        if closes:
+            self.is_open = False
+        opens = alert and not self.is_open and self.rarity(p, score) <= opening
+        if opens:
+            self.is_open = True
+            self.incidents.append({"events": [], "times": [], "scores": [], "p_values": []})
+            self.credit = max(-5.0, self.credit - 1.0)
+        number = None
+        if alert and self.is_open:
+            own = self.incidents[-1]
+            for name, value in (("events", n), ("times", time), ("scores", score), ("p_values", p)):
+                own[name].append(value)
+            number = len(self.incidents)
+        if not burning:
+            amount, in_time = self.rate
+            passed = time - before if time > before else 0.0
+            self.credit = min(5.0, self.credit + amount * (passed if in_time else 1.0))
+
+        lasts = number is not None and 2 < len(self.incidents[-1]["events"]) <= 1000
+        if not math.isnan(score) and (score != 0.0 or self.recent) and not lasts:
+            keep = min(self.window, max(256, math.ceil(2 / self.alert_rate), self.entered // 2))
+            if len(self.recent) >= keep:
+                del self.recent[0]
+            self.recent.append(score)
+            self.entered += 1
+        return {"p_value": p, "alert": alert, "incident": number, "opens": opens, "closes": closes}
+
+    def passed(self) -> float:
+        """Seconds since the first event whose time is known; NaN if there is none."""
+        known = [time for time in self.times if not math.isnan(time)]
+        return known[-1] - known[0] if known else math.nan
+
+    def opening_level(self) -> float:
+        amount, in_time = self.rate
+        if in_time:
+            amount = amount * self.passed() / len(self.times) if self.passed() > 0 else 0.0
+        level = min(0.5, amount * 2.0**self.credit)
+        return max(level, 1 / (len(self.recent) + 1)) if self.credit >= 1 else level
+
+    def rarity(self, p: float, score: float) -> float:
+        """The p-value of a score above all others falls on, as fast as the highest twentieth of them thin out."""
+        if not self.recent or score <= max(self.recent):
+            return p
+        highest = sorted(self.recent)[-math.ceil(len(self.recent) / 20) :]
+        mean = sum(one - highest[0] for one in highest) / len(highest)
+        return p * math.exp(-(score - highest[-1]) / mean) if mean > 0 else 0.0
+
+    def burns_in(self) -> bool:
+        n, passed = len(self.times), self.passed()
+        if self.burn_in is None:
+            return n < 256 or (passed < DAY and n / 2_000 <= passed / DAY)
+        amount, in_time = self.burn_in
+        return passed < amount if in_time else n < amount
+
+    def is_over(self, n: int, time: float) -> bool:
+        amount, in_time = self.hold_off
+        own = self.incidents[-1]
+        return time - own["times"][-1] > amount if in_time else n - own["events"][-1] > amount
+
+
+def judge_all(judge: NaiveJudge, scores: Sequence[float], times: Sequence[float] | None = None) -> list[dict[str, Any]]:
+    """Verdicts on scores, whose times may go back, repeat and miss."""
+    verdicts, latest = [], math.nan
+    for i, score in enumerate(scores):
+        if times is not None and not times[i] <= latest and not math.isnan(times[i]):
+            latest = times[i]
+        verdicts.append(judge.judge(score, latest))
+    return verdicts
