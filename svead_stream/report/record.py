@@ -6,16 +6,22 @@ import heapq
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-N_BINS = 1024  # of the timeline: about the pixels of a wide screen
+from svead_stream.record import OPEN, Incident
+from svead_stream.report.timeline import Timeline, digits
+
 N_ALERTS = 1000  # kept in full, the strongest
+N_INCIDENTS = 1000  # likewise
 N_FEATURES = 24  # of an alert, those with the largest shares
+N_BLAMED = 8  # features of an incident, likewise
 _DISTRIBUTION_BINS = 64
 _SHIFT = 16  # of the bits of a score: bins of 1 part in 128
+
+_Kept = TypeVar("_Kept")
 
 
 @dataclass
@@ -28,8 +34,10 @@ class Alert:
     p_value: float
     threshold: float
     label: int | None
-    context: dict[str, str]  # columns that are not features, such as a time or a name
+    context: dict[str, str]  # columns that are not features, such as a name
     features: list[dict[str, Any]]  # name, value, share, and the usual range (low, middle, high)
+    time: float | None = None  # in seconds since 1970
+    incident: int | None = None  # the number of the one that it belongs to
 
     @property
     def strength(self) -> float:
@@ -37,69 +45,30 @@ class Alert:
         return self.score / self.threshold if 0 < self.threshold < math.inf else math.inf
 
 
-class Timeline:
-    """Counts and extremes of consecutive rows, in bins that double in width when there are too many of them."""
+class Strongest(Generic[_Kept]):
+    """The strongest of those that were added; of equals, the first."""
 
-    def __init__(self) -> None:
-        self.width = 1
-        self.n = 0
-        shape = 2 * N_BINS
-        self.low = np.full(shape, np.inf)
-        self.high = np.full(shape, -np.inf)
-        self.total = np.zeros(shape)
-        self.count = np.zeros(shape, dtype=np.int64)
-        self.alerts = np.zeros(shape, dtype=np.int64)
-        self.threshold = np.full(shape, np.nan)
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._n = 0
+        self._heap: list[tuple[Any, int, _Kept]] = []  # the weakest is first
 
-    def add(
-        self,
-        scores: npt.NDArray[np.float64],
-        alerts: npt.NDArray[np.bool_],
-        thresholds: npt.NDArray[np.float64],
-    ) -> None:
-        """Append rows."""
-        start = 0
-        while start < len(scores):
-            if self.n == 2 * N_BINS * self.width:
-                self._halve()
-            part = slice(start, start + 2 * N_BINS * self.width - self.n)
-            s, a, threshold = scores[part], alerts[part], thresholds[part]
-            at = (self.n + np.arange(len(s))) // self.width
-            np.minimum.at(self.low, at, s)
-            np.maximum.at(self.high, at, s)
-            np.add.at(self.total, at, s)
-            np.add.at(self.count, at, 1)
-            np.add.at(self.alerts, at, a)
-            known = np.isfinite(threshold)
-            self.threshold[at[known]] = threshold[known]
-            self.n += len(s)
-            start += len(s)
+    def wants(self, strength: Any) -> bool:
+        """Whether one of that strength would be kept."""
+        return len(self._heap) < self.size or bool(strength > self._heap[0][0])
 
-    def _halve(self) -> None:
-        for name, join, empty in (
-            ("low", np.minimum, np.inf),
-            ("high", np.maximum, -np.inf),
-            ("total", np.add, 0),
-            ("count", np.add, 0),
-            ("alerts", np.add, 0),
-            ("threshold", np.fmax, np.nan),
-        ):
-            bins = getattr(self, name)
-            bins[:N_BINS] = join(bins[::2], bins[1::2])
-            bins[N_BINS:] = empty
-        self.width *= 2
+    def add(self, strength: Any, one: _Kept) -> None:
+        """Keep one if it is strong enough; strengths are numbers, or tuples of them."""
+        self._n += 1
+        entry = (strength, -self._n, one)
+        if len(self._heap) < self.size:
+            heapq.heappush(self._heap, entry)
+        else:
+            heapq.heappushpop(self._heap, entry)
 
-    def to_json(self) -> dict[str, Any]:
-        """Lists for drawing, one element a bin."""
-        filled = slice(0, -(-self.n // self.width))
-        return {
-            "width": self.width,
-            "low": _digits(self.low[filled]),
-            "high": _digits(self.high[filled]),
-            "mean": _digits(self.total[filled] / np.maximum(self.count[filled], 1)),
-            "alerts": self.alerts[filled].tolist(),
-            "threshold": _digits(self.threshold[filled]),
-        }
+    def kept(self) -> list[_Kept]:
+        """Those that are kept, in the order in which they were added."""
+        return [one for _, _, one in sorted(self._heap, key=lambda entry: -entry[1])]
 
 
 @dataclass
@@ -107,16 +76,21 @@ class Recorder:
     """Takes everything that a run produces and holds on to what the report shows."""
 
     n_rows: int = 0
+    n_burn_in: int = 0
     n_alerts: int = 0
     n_rejected: int = 0
     n_true_alerts: int = 0
     n_true: int = 0
     labelled: bool = False
+    n_incidents: int = 0
+    n_open_incidents: int = 0
+    n_true_incidents: int = 0
     timeline: Timeline = field(default_factory=Timeline)
     shares: dict[str, float] = field(default_factory=dict)  # summed over all alerts
     firsts: dict[str, int] = field(default_factory=dict)  # how often a feature had the largest share
     _counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 1 << (32 - _SHIFT)), dtype=np.int64))
-    _kept: list[tuple[float, int, Alert]] = field(default_factory=list)  # a heap: the weakest is first
+    _alerts: Strongest[Alert] = field(default_factory=lambda: Strongest(N_ALERTS))
+    _incidents: Strongest[dict[str, Any]] = field(default_factory=lambda: Strongest(N_INCIDENTS))
 
     def add_rows(
         self,
@@ -124,21 +98,39 @@ class Recorder:
         alerts: npt.NDArray[np.bool_],
         thresholds: npt.NDArray[np.float64],
         labels: npt.NDArray[np.float64] | None = None,
+        times: npt.NDArray[np.float64] | None = None,
+        burn_in: int = 0,
     ) -> None:
-        """Count rows; thresholds are what each score had to exceed to be an alert."""
+        """Count rows.
+
+        Parameters
+        ----------
+        scores, alerts
+            What was said of them.
+        thresholds
+            What each score had to exceed to be an alert.
+        labels
+            1 for an anomaly, 0 for none, NaN where that is not known.
+        times
+            Seconds since 1970 that do not go back, NaN where one is not known.
+        burn_in
+            How many of them were learned without alerts: the first ones. Their labels do not count, since none of them
+            could be found.
+        """
         self.n_rows += len(scores)
+        self.n_burn_in += burn_in
         self.n_alerts += int(alerts.sum())
-        self.timeline.add(scores, alerts, thresholds)
+        self.timeline.add(scores, alerts, thresholds, times)
         bits = np.maximum(scores, 0.0).astype(np.float32).view(np.uint32) >> _SHIFT
         np.add.at(self._counts, (alerts.astype(np.intp), bits), 1)
         if labels is not None:
             self.labelled = True
-            self.n_true += int(np.nansum(labels))
-            self.n_true_alerts += int(np.nansum(labels[alerts]))
+            self.n_true += int(np.nansum(labels[burn_in:]))
+            self.n_true_alerts += int(np.nansum(labels[burn_in:][alerts[burn_in:]]))
 
     def wants(self, strength: float) -> bool:
         """Whether an alert of that strength would be kept in full: worked out only then."""
-        return len(self._kept) < N_ALERTS or strength > self._kept[0][0]
+        return self._alerts.wants(strength)
 
     def add_shares(self, shares: Mapping[Hashable, float]) -> None:
         """Count what an alert was due to; for all alerts, kept or not."""
@@ -151,22 +143,61 @@ class Recorder:
     def add_alert(self, alert: Alert) -> None:
         """Keep an alert if it is among the strongest."""
         alert.features = alert.features[:N_FEATURES]
-        entry = (alert.strength, -alert.row, alert)
-        if len(self._kept) < N_ALERTS:
-            heapq.heappush(self._kept, entry)
-        else:
-            heapq.heappushpop(self._kept, entry)
+        self._alerts.add(alert.strength, alert)
+
+    def add_incident(self, incident: Incident, row: int, where: str, truth: bool | None = None) -> None:
+        """Count an incident that is over, or still open at the end, and keep it if it is among the strongest.
+
+        Parameters
+        ----------
+        incident
+            What is known of it.
+        row
+            Its first row in this run, from 1 on; less if it began before the run, with a model that was loaded.
+        where
+            File and line of that row.
+        truth
+            Whether a labelled anomaly lies in it; None where there are no labels.
+        """
+        self.n_incidents += 1
+        self.n_open_incidents += incident.state == OPEN
+        self.n_true_incidents += truth is True
+        strength = (-incident.p_value, incident.peak)  # the smallest p-value is that of many: the peak tells them apart
+        if not self._incidents.wants(strength):
+            return
+        shown = {
+            "number": incident.number,
+            "open": incident.state == OPEN,
+            "row": row,
+            "last": row + incident.events - 1,
+            "where": where,
+            "start": incident.start,
+            "end": incident.end,
+            "alerts": incident.alerts,
+            "peak": incident.peak,
+            "p_value": incident.p_value,
+            "truth": truth,
+            "features": [{"name": str(n), "share": s} for n, s in list((incident.reasons or {}).items())[:N_BLAMED]],
+        }
+        self._incidents.add(strength, shown)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain lists and numbers."""
-        alerts = sorted((alert for _, _, alert in self._kept), key=lambda alert: alert.row)
+        alerts = sorted(self._alerts.kept(), key=lambda alert: alert.row)
         shares = sorted(self.shares.items(), key=lambda item: -item[1])[:N_FEATURES]
         total = max(sum(self.shares.values()), 1e-300)
         return {
             "rows": self.n_rows,
+            "burn_in": self.n_burn_in,
             "alerts": self.n_alerts,
             "rejected": self.n_rejected,
             "truth": {"anomalies": self.n_true, "found": self.n_true_alerts} if self.labelled else None,
+            "incidents": {
+                "total": self.n_incidents,
+                "open": self.n_open_incidents,
+                "true": self.n_true_incidents,
+                "kept": sorted(self._incidents.kept(), key=lambda incident: incident["row"]),
+            },
             "timeline": self.timeline.to_json(),
             "distribution": self._distribution(),
             "shares": [{"name": n, "share": s / total, "first": self.firsts.get(n, 0)} for n, s in shares],
@@ -188,9 +219,4 @@ class Recorder:
         binned = np.zeros((2, _DISTRIBUTION_BINS), dtype=np.int64)
         for row in (0, 1):
             np.add.at(binned[row], at, counts[row])
-        return {"edges": _digits(edges), "rows": binned.sum(axis=0).tolist(), "alerts": binned[1].tolist()}
-
-
-def _digits(values: npt.NDArray[np.float64]) -> list[float | None]:
-    """Five digits are more than a screen shows; NaN and infinity are not JSON."""
-    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values.tolist()]
+        return {"edges": digits(edges), "rows": binned.sum(axis=0).tolist(), "alerts": binned[1].tolist()}

@@ -9,6 +9,8 @@ import math
 from importlib import resources
 from typing import Any
 
+_SCRIPTS = ("dom.js", "format.js", "axis.js", "plots.js", "tables.js", "script.js")  # one script, in this order
+
 
 def render(data: dict[str, Any]) -> str:
     """The page for the given data: one file, no network.
@@ -18,7 +20,7 @@ def render(data: dict[str, Any]) -> str:
     inside, and the page puts them on the screen as text only. Should that ever fail, the page's own policy runs no
     script but the one whose hash it names, and loads nothing from anywhere.
     """
-    script = _part("script.js")
+    script = "\n".join(map(_part, _SCRIPTS))
     text = json.dumps(_finite(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,3 +50,22 @@ def browser() -> Iterator[Any]:
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(found[1]))
     yield driver
     driver.quit()
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Any:
+    """Opens a page, and sees to it that all of it was drawn and nothing was complained about."""
+
+    def open_page(html: str, width: int = 1100, dark: bool = False) -> Any:
+        path = tmp_path / "report.html"
+        path.write_text(html, encoding="utf-8")
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.get(path.as_uri())
+        assert browser.execute_script("return document.documentElement.dataset.ready") == "true"
+        assert browser.get_log("browser") == []
+        return browser
+
+    return open_page
