@@ -265,7 +265,10 @@ class Assignment:
         return offset, False
 
     def _replay(self, partition: Partition, start: int, end: int, rebalances: int) -> None:
-        """Learn silently what was scored and committed after the state was saved."""
+        """Learn silently what was scored and committed after the state was saved.
+
+        Alerts are explained here as well, since incidents add up their reasons; but what was told is not told again.
+        """
         if start >= end:
             return
         source = partition.source
@@ -279,7 +282,7 @@ class Assignment:
             began = time.monotonic()
             events, _ = self._decoder.decode(record for record in records if record.offset < end)
             if records:
-                partition.take(events, min(records[-1].offset + 1, end), explain=False)
+                partition.take(events, min(records[-1].offset + 1, end))
                 took = time.monotonic() - began
                 if took > _KEEPALIVE:
                     size = max(1, int(len(records) * _KEEPALIVE / took))

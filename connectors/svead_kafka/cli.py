@@ -41,6 +41,8 @@ def _option(name: str, *more: Any, **settings: Any) -> Decorator:
 def _parameter(parameter: Parameter) -> Decorator:
     """The option of a parameter of the detector or the alerts."""
     settings = {"envvar": _variable(parameter.name)}
+    if parameter.in_events:
+        settings["metavar"] = "EVENTS"  # no time: how many events that is would hang on when a worker looks
     if parameter is SEED:
         settings["help"] = f"{parameter.help} [default: from group, topic, partition and key]"
     return option(parameter, **settings)
@@ -95,11 +97,13 @@ _WORKER_OPTIONS = [
     _option("--output", help="Topic for scored events."),
     _option("--group", help="Consumer group; its workers share the partitions."),
     _option("--dead-letters", help="Topic for messages that are no events. [default: they are counted and logged]"),
+    _option("--incidents", help="Topic for what is told of incidents: opened, going on, closed."),
     _option("--state", help="Compacted topic for the models. [default: the output topic, with -state]"),
     names_option(
         "-f", "--features", envvar=_variable("features"), help="Features to use [default: all numbers and booleans]."
     ),
-    names_option("-x", "--ignore", envvar=_variable("ignore"), help="Names not to use, such as ids and times."),
+    names_option("-x", "--ignore", envvar=_variable("ignore"), help="Names not to use, such as ids."),
+    _option("--time", metavar="NAME", help="Field that says when an event happened. [default: Kafka's time stamp]"),
     _option("--start", type=click.Choice(["earliest", "latest"]), help="Where a new group begins."),
     _option("--model-per", type=click.Choice(["partition", "key"]), help="What has its own model."),
     _option("--max-models", type=int, help="Models in memory, with --model-per key."),
@@ -108,7 +112,7 @@ _WORKER_OPTIONS = [
     _option("--max-batch", type=int, help="Most events in a transaction."),
     _option("--max-event-bytes", type=int, help="Larger messages are dead letters."),
     _option("--include-event/--no-event", help="Put the event itself into the scored event."),
-    _option("--create-topics", is_flag=True, help="Create missing output, dead-letter and state topics."),
+    _option("--create-topics", is_flag=True, help="Create the topics that are missing, except the input."),
     _option(
         "--if-changed",
         type=click.Choice(["fail", "restart"]),
@@ -121,6 +125,8 @@ _WORKER_OPTIONS = [
     _option("--metrics-port", type=click.IntRange(1, 65535), help="Port for Prometheus."),
     _option("--metrics-host", help="Address that the port listens on."),
     *(_parameter(parameter) for parameter in (*ALERTS, *DETECTOR)),
+    _option("--on-incident", metavar="CMD", help="Command to run when an incident opens or closes."),
+    _option("--webhook", metavar="URL", help="Address to post JSON to when an incident opens or closes."),
     _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),
 ]
 
@@ -205,14 +211,14 @@ def send(
 
 
 @kafka.command()
-@click.option("--topic", required=True, help="Topic of scored events.")
-@click.option("--alerts", is_flag=True, help="Show alerts only.")
+@click.option("--topic", required=True, help="Topic of scored events, or of incidents.")
+@click.option("--alerts", is_flag=True, help="Of scored events, show alerts only.")
 @click.option("--from-beginning", is_flag=True, help="Show what is there already, too.")
 @click.option("--count", type=int, help="End after so many events.")
 @_BOOTSTRAP
 @_CLIENT
 def tail(topic: str, alerts: bool, from_beginning: bool, count: int | None, **where: Any) -> None:
-    """Show scored events as they come, alerts in colour."""
+    """Show scored events or incidents as they come, alerts in colour."""
     from svead_kafka import tools
 
     if count is not None and count < 1:

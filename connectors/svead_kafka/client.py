@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 TRANSACTION_TIMEOUT_MS = 15_000
 _NEWS_S = 10.0  # how long brokers may take to hear of a new topic
-_ROOM = 16_384  # bytes that score, place and explanation may add to an event
+_ROOM = 16_384  # bytes that score, place and explanation may add to an event, and that an incident may have
 
 # Exactly-once rests on these: a file must not change them.
 _OURS = {
@@ -194,8 +194,7 @@ def prepare_topics(clients: Clients) -> dict[str, int]:
     options = clients.options
     admin = clients.admin()
     try:
-        wanted = [*options.input, options.output, options.state]
-        wanted += [options.dead_letters] if options.dead_letters else []
+        wanted = [*options.input, *options.written, options.state]
         counts = _partition_counts(admin, wanted)
         missing = [topic for topic in wanted if topic not in counts]
         lost = [topic for topic in missing if topic in options.input]
@@ -268,4 +267,10 @@ def check_room(options: Options, limits: Mapping[str, int]) -> None:
         raise ConfigurationError(
             f"topic {options.output!r} takes messages of {limit} bytes, but events may have {options.max_event_bytes}: "
             f"give --max-event-bytes {max(1, limit - _ROOM)} or less, or raise the topic's max.message.bytes"
+        )
+    limit = limits.get(options.incidents or "")
+    if limit is not None and limit < _ROOM:
+        raise ConfigurationError(
+            f"topic {options.incidents!r} takes messages of {limit} bytes, too few for incidents: "
+            f"raise its max.message.bytes to {_ROOM}"
         )

@@ -1,18 +1,21 @@
 """From the bytes of a message to the numbers of an event; what is no event leaves by the other door.
 
-Whether a message is good, and which numbers it has, depends on the message and the options alone, never on its
-neighbours: a replay after a crash must come to the same rows, however the stream is cut into batches.
+Whether a message is good, which numbers it has and when it happened depends on the message and the options alone,
+never on its neighbours: a replay after a crash must come to the same rows, however the stream is cut into batches.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
 
-from svead_stream.record import Verdict
+from svead_kafka import times
+from svead_stream.record import Incident, Verdict
 
 Names = tuple[str, ...]
 
@@ -20,14 +23,16 @@ _NUMBERS = frozenset({int, float, bool})
 _NO_NUMBERS = frozenset({str, list})
 _LONGEST_REASON = 1000  # characters
 _KNOWN_SHAPES = 256  # shapes of events remembered; a stream with more decodes them the slow way
+_LONGEST_KEY = 1000  # bytes of a message key that are told with an incident
 
 
 class Event(NamedTuple):
-    """A good record: the consumer's record, and its features."""
+    """A good record: the consumer's record, its features, and when it happened in seconds; NaN if that is not known."""
 
     record: Any
     names: Names
     values: Sequence[float]
+    time: float = math.nan
 
 
 class Bad(NamedTuple):
@@ -58,12 +63,22 @@ class Decoder:
         Dotted names to use and not to use; a name stands for everything below it.
     max_bytes
         The largest message taken for an event: key, value and headers together.
+    time
+        Dotted name of the field that says when an event happened; it is no feature. Without one, Kafka's own time stamp
+        does.
     """
 
-    def __init__(self, features: Sequence[str] = (), ignore: Sequence[str] = (), max_bytes: int = 900_000) -> None:
+    def __init__(
+        self,
+        features: Sequence[str] = (),
+        ignore: Sequence[str] = (),
+        max_bytes: int = 900_000,
+        time: str | None = None,
+    ) -> None:
         self.features = tuple(dict.fromkeys(features))
-        self.ignore = frozenset(ignore)
+        self.ignore = frozenset(ignore if time is None else (*ignore, time))
         self.max_bytes = max_bytes
+        self.time = time
         self._wanted = frozenset(self.features)
         self._shapes: dict[Names, _Shape] = {}
 
@@ -73,14 +88,12 @@ class Decoder:
         bad: list[Bad] = []
         for record in records:
             try:
-                names, values = self._read(record)
+                good.append(self._read(record))
             except Reason as reason:
                 bad.append(Bad(record, str(reason)))
-            else:
-                good.append(Event(record, names, values))
         return good, bad
 
-    def _read(self, record: Any) -> tuple[Names, Sequence[float]]:
+    def _read(self, record: Any) -> Event:
         value = record.value
         if value is None:
             raise Reason("null value")
@@ -98,13 +111,15 @@ class Decoder:
         if type(event) is not dict:
             raise Reason(f"not an object but {_kind(event)}")
 
+        time = times.of_record(record) if self.time is None else times.of_field(event, self.time)
         shape = self._shapes.get(tuple(event))
         if shape is not None:
             numbers = shape.numbers(event)
             # The same names may come with other types: then they are read the slow way.
             if _NUMBERS.issuperset(map(type, numbers)) and _NO_NUMBERS.issuperset(map(type, shape.others(event))):
-                return shape.names, numbers
-        return self._read_slowly(event)
+                return Event(record, shape.names, numbers, time)
+        names, values = self._read_slowly(event)
+        return Event(record, names, values, time)
 
     def _read_slowly(self, event: dict[str, Any]) -> tuple[Names, Sequence[float]]:
         found = self._flatten(event)
@@ -177,10 +192,44 @@ def scored(event: Event, verdict: Verdict, top_features: int, include_event: boo
     """The value of a scored event, as `svead_stream.record.schema` describes it."""
     record = event.record
     value = verdict.record(top_features)
-    value["source"] = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+    value["source"] = _place(record)
     if include_event:
         value["event"] = orjson.Fragment(record.value)  # as it came, not encoded again
     return orjson.dumps(value)
+
+
+def incident(event: Event, change: Incident, top_features: int, keyed: bool) -> dict[str, Any]:
+    """What is told of an incident that changed at an event, as `svead_stream.record.schema` describes it.
+
+    With a model for each key (`keyed`) it also tells the key, as text.
+    """
+    value = change.record(top_features)
+    value["source"] = _place(event.record)
+    if keyed:
+        value["key"] = _text(event.record.key)
+    return value
+
+
+def incident_key(event: Event, change: Incident, keyed: bool) -> bytes:
+    """The name of an incident, a JSON array: topic, partition, the message key if each has a model, its number."""
+    record = event.record
+    key = record.key
+    # Two keys must not have one name, so a backslash of the key's own differs from one that stands for bytes.
+    of = [_text(None if key is None else key.replace(b"\\", b"\\\\"))] if keyed else []
+    return orjson.dumps([record.topic, record.partition, *of, change.number])
+
+
+def _text(key: bytes | None) -> str | None:
+    """A message key as text; of a long one the beginning, and a hash that tells it from others."""
+    if key is None:
+        return None
+    if len(key) > _LONGEST_KEY:
+        key = key[:100] + b"... sha256 " + sha256(key).hexdigest().encode()
+    return key.decode(errors="backslashreplace")
+
+
+def _place(record: Any) -> dict[str, Any]:
+    return {"topic": record.topic, "partition": record.partition, "offset": record.offset}
 
 
 def dead_letter_headers(bad: Bad) -> list[tuple[str, bytes]]:

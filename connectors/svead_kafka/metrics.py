@@ -21,10 +21,18 @@ class Metrics:
         registry = self.registry
         self.events = Counter("svead_events", "Events scored and committed.", _PARTITION, registry=registry)
         self.alerts = Counter("svead_alerts", "Alerts among them.", _PARTITION, registry=registry)
+        self.incidents = Counter("svead_incidents", "Incidents opened.", _PARTITION, registry=registry)
+        self.closed = Counter("svead_incidents_closed", "Incidents that are over.", _PARTITION, registry=registry)
         self.dead_letters = Counter(
             "svead_dead_letters", "Messages that were no events.", _PARTITION, registry=registry
         )
         self.missing = Counter("svead_missing_values", "Missing values met.", _PARTITION, registry=registry)
+        self.missing_times = Counter(
+            "svead_missing_times", "Events without a time that can be read.", _PARTITION, registry=registry
+        )
+        self.backward_times = Counter(
+            "svead_backward_times", "Events with an earlier time than one before.", _PARTITION, registry=registry
+        )
         self.lag = Gauge("svead_lag", "Messages not yet scored.", _PARTITION, registry=registry)
         self.batch = Histogram(
             "svead_batch_seconds", "Decoding, scoring and sending a batch.", buckets=_LATENCIES, registry=registry

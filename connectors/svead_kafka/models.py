@@ -1,4 +1,4 @@
-"""A model at work: a detector in its alert filter, fed with decoded events.
+"""A model at work: a detector in its alert filter, fed with decoded events and their times.
 
 The numbers must not depend on how the stream was cut into batches, or a replay would come to other scores. The judge
 sees to that for rows with the same names; two things are left to do here:
@@ -11,6 +11,7 @@ sees to that for rows with the same names; two things are left to do here:
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
@@ -45,11 +46,12 @@ class Model:
         self._at: dict[Hashable, int] = {}
 
     @property
-    def n_missing(self) -> int:
-        """Missing values met so far, where the detector counts them."""
-        return 0 if self._in_batches is None else self._in_batches.n_missing_
+    def odd(self) -> Counter[str]:
+        """Values that were missing so far, where the detector counts them, and times that were missing or went back."""
+        missing, clock = 0 if self._in_batches is None else self._in_batches.n_missing_, self.judge.clock_
+        return Counter(missing_values=missing, missing_times=clock.n_missing, backward_times=clock.n_backward)
 
-    def take(self, events: Sequence[Event], explain: bool = True) -> list[Verdict | str]:
+    def take(self, events: Sequence[Event]) -> list[Verdict | str]:
         """Judge and learn events; a string in place of a verdict says why the model could not take an event."""
         if self._in_batches is None:
             return list(map(self._take_one, events))
@@ -62,11 +64,11 @@ class Model:
                 last = event.names
                 run.append(event)
                 continue
-            verdicts += self._take_run(run, explain)
+            verdicts += self._take_run(run)
             run = []
             verdicts.append(self._take_one(event))
             self._look_at_names(self._in_batches)
-        return verdicts + self._take_run(run, explain)
+        return verdicts + self._take_run(run)
 
     def _look_at_names(self, detector: JudgesMany) -> None:
         """Learn which feature names the detector knows now; it only ever adds some."""
@@ -87,10 +89,11 @@ class Model:
                 self._columns[names] = columns
             return columns
 
-    def _take_run(self, run: list[Event], explain: bool) -> list[Verdict | str]:
+    def _take_run(self, run: list[Event]) -> list[Verdict | str]:
         if len(run) <= _SHORT:
             return list(map(self._take_one, run))
-        return list(self.judge.judge_many(self._matrix(run), self._known, explain=explain))
+        times = np.array([event.time for event in run], dtype=np.float64)
+        return list(self.judge.judge_many(self._matrix(run), self._known, times))
 
     def _matrix(self, run: list[Event]) -> NDArray[np.float64]:
         """The events of a run as rows in the model's own order of features; NaN where an event lacks one."""
@@ -107,7 +110,7 @@ class Model:
 
     def _take_one(self, event: Event) -> Verdict | str:
         try:
-            return self.judge.judge_one(dict(zip(event.names, event.values, strict=True)))
+            return self.judge.judge_one(dict(zip(event.names, event.values, strict=True)), event.time)
         except ValueError as error:
             return f"the detector refused it: {error}"
 
@@ -156,7 +159,16 @@ class Maker:
         """A model that has seen nothing."""
         detector = self._detector(seed_for(self.options.group, topic, partition, key))
         options = self.options
-        return Model(ConformalFilter(detector, options.alert_rate, options.alert_window, options.protect))
+        judge = ConformalFilter(
+            detector,
+            alert_rate=options.alert_rate,
+            window=options.alert_window,
+            protect=options.protect,
+            incident_rate=options.incident_rate,
+            hold_off=options.hold_off,
+            burn_in=options.burn_in,
+        )
+        return Model(judge)
 
     def dump(self, model: Model) -> bytes:
         """All that the model knows."""

@@ -12,8 +12,12 @@ from svead_stream.parameters import (
     ALERT_RATE,
     ALERT_WINDOW,
     ALERTS,
+    BURN_IN,
+    HOLD_OFF,
+    INCIDENT_RATE,
     PROTECT,
     TOP_FEATURES,
+    Parameter,
     check_alerts,
     check_detector,
 )
@@ -37,12 +41,17 @@ class Options:
         Consumer group. Workers of one group share the partitions, and the models belong to the group.
     dead_letters
         Topic for messages that are no events; without one they are counted and logged.
+    incidents
+        Topic for what is told of incidents: when they open, while they go on and when they are over.
     state
         Compacted topic for the models; by default the output topic with ``-state`` behind it.
     features
         The features to use, dotted names; all numbers and booleans when empty. A name stands for all below it.
     ignore
         Names not to use.
+    time
+        Field that says when an event happened, a dotted name: ISO 8601 text, or s, ms, us or ns since 1970. It is no
+        feature. By default Kafka's own time stamp.
     start
         Where a group without offsets begins: ``earliest`` or ``latest``.
     model_per
@@ -51,12 +60,23 @@ class Options:
         With ``model_per="key"``, how many models are held in memory; the others wait in the state topic.
     alert_rate
         The share of events to alert on.
+    incident_rate
+        Incidents to tell of, as a share of the events or in time such as ``5/day``; by default half of `alert_rate`.
+    hold_off
+        Events, or time such as ``15m``, without alerts after which an incident is over; by default as the alert rate
+        needs it.
+    burn_in
+        First events of a model, or time such as ``1d``, without alerts.
     alert_window
         How many recent scores to rank among; by default as many as the alert rate needs.
     protect
         Whether to keep alerts from being learned.
     top_features
-        How many features an alert names.
+        How many features an alert or an incident names.
+    on_incident
+        Command that is run, after the commit, when an incident opens or closes; it gets the record on standard input.
+    webhook
+        Address that such a record is posted to. Like the command it may hold secrets, so neither is ever printed.
     snapshot_every
         A model is saved when this many offsets have passed since the first event it has not saved.
     commit_every
@@ -68,7 +88,7 @@ class Options:
     include_event
         Whether a scored event carries the event itself.
     create_topics
-        Whether to create the output, dead-letter and state topics where they are missing.
+        Whether to create the output, incidents, dead-letter and state topics where they are missing.
     detector
         Parameters of the detector, as its constructor takes them.
     if_changed
@@ -91,16 +111,23 @@ class Options:
     output: str = ""
     group: str = "svead"
     dead_letters: str | None = None
+    incidents: str | None = None
     state: str = ""
     features: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    time: str | None = None
     start: str = "earliest"
     model_per: str = "partition"
     max_models: int = 1000
     alert_rate: float = ALERT_RATE.default
+    incident_rate: float | str | None = INCIDENT_RATE.default
+    hold_off: float | str | None = HOLD_OFF.default
+    burn_in: float | str = BURN_IN.default
     alert_window: int | None = ALERT_WINDOW.default
     protect: bool = PROTECT.default
     top_features: int = TOP_FEATURES.default
+    on_incident: str | None = field(default=None, repr=False)
+    webhook: str | None = field(default=None, repr=False)
     snapshot_every: int = 10_000
     commit_every: int = 100
     max_batch: int = 5000
@@ -132,16 +159,20 @@ class Options:
         self._check_parameters()
 
     def _check_topics(self) -> None:
-        written = [self.output, self.state] + ([self.dead_letters] if self.dead_letters else [])
-        for topic in (*self.input, *written):
+        every = [*self.input, *self.written, self.state]
+        for topic in every:
             if not TOPIC.fullmatch(topic):
                 raise ConfigurationError(f"{topic!r} is no topic name; use letters, digits, '.', '_' and '-'")
-        every = [*self.input, *written]
         twice = sorted({topic for topic in every if every.count(topic) > 1})
         if twice:
             raise ConfigurationError(
-                f"topic {twice[0]!r} is used twice; input, output, dead letters and state must differ"
+                f"topic {twice[0]!r} is used twice; input, output, incidents, dead letters and state must differ"
             )
+
+    @property
+    def written(self) -> list[str]:
+        """The topics for others to read: scored events, incidents and dead letters, as far as there are any."""
+        return [topic for topic in (self.output, self.incidents, self.dead_letters) if topic]
 
     def _check_choices(self) -> None:
         choices = {
@@ -158,6 +189,8 @@ class Options:
                 raise ConfigurationError(f"{name} must be positive, not {getattr(self, name)!r}")
         if self.commit_every < 0:
             raise ConfigurationError(f"commit_every must not be negative, not {self.commit_every!r}")
+        if self.time in self.features:
+            raise ConfigurationError(f"{self.time!r} is the time of the events: it cannot be a feature, too")
 
     def _check_parameters(self) -> None:
         try:
@@ -173,8 +206,12 @@ class Options:
             "model_per": self.model_per,
             "features": list(self.features),
             "ignore": list(self.ignore),
+            "time": self.time,
             "max_event_bytes": self.max_event_bytes,
             "alert_rate": self.alert_rate,
+            "incident_rate": _plain(INCIDENT_RATE, self.incident_rate),
+            "hold_off": _plain(HOLD_OFF, self.hold_off),
+            "burn_in": _plain(BURN_IN, self.burn_in),
             "alert_window": self.alert_window,
             "protect": self.protect,
             "detector": dict(self.detector),
@@ -186,18 +223,48 @@ class Options:
         return [one.name for one in fields(cls)]
 
 
+def _plain(parameter: Parameter, value: float | str | None) -> float | str | None:
+    """A number of events as a number, however it was given; time, and None, as they are."""
+    assert parameter.parse is not None
+    if value is None or (found := parameter.parse(value)).in_time:
+        return value
+    return found.amount
+
+
 def describe(options: Options, counts: Mapping[str, int]) -> list[str]:
     """What a worker with these options will do, in a few lines without secrets."""
     inputs = ", ".join(f"{topic} ({counts[topic]} partitions)" for topic in options.input)
     used = ", ".join(options.features) if options.features else "all numbers and booleans"
     ignored = f", not {', '.join(options.ignore)}" if options.ignore else ""
+    time = f"the field {options.time}" if options.time else "Kafka's time stamp"
     dead = f"to {options.dead_letters}" if options.dead_letters else "counted and logged"
+    incidents = options.incidents
+    changes = f", incidents to {incidents} ({counts[incidents]} partitions)" if incidents else ""
     protected = ", which are not learned" if options.protect else ""
     most = f", at most {options.max_models} in memory" if options.model_per == "key" else ""
     return [
         f"reading {inputs} at {options.bootstrap} as group {options.group}; new groups begin at the {options.start}",
-        f"writing scored events to {options.output} ({counts[options.output]} partitions); no events: {dead}",
-        f"features: {used}{ignored}; alerts on {options.alert_rate:.3%} of events{protected}",
+        f"writing scored events to {options.output} ({counts[options.output]} partitions){changes}; no events: {dead}",
+        f"features: {used}{ignored}; time: {time}",
+        f"alerts on {options.alert_rate:.3%} of events{protected}{_describe_alerts(options)}",
         f"one model per {options.model_per}{most}, restored from {options.state}, "
         f"saved every {options.snapshot_every} offsets",
     ]
+
+
+def _describe_alerts(options: Options) -> str:
+    """What was said of alerts and incidents; the rest is as usual."""
+    rate, hold_off, burn_in = (
+        _plain(parameter, getattr(options, parameter.name)) for parameter in (INCIDENT_RATE, HOLD_OFF, BURN_IN)
+    )
+    first = "" if burn_in is None else f", none in the first {_in_words(burn_in)} of a model"
+    said = [] if rate is None else [rate if isinstance(rate, str) else f"on {rate:.3%} of events"]
+    said += [] if hold_off is None else [f"over after {_in_words(hold_off)} without alerts"]
+    incidents = f"; incidents {', '.join(said)}" if said else ""
+    channels = {"a command": options.on_incident, "a webhook": options.webhook}
+    told = " and ".join(name for name, given in channels.items() if given)
+    return first + incidents + (f"; {told} will be told of incidents" if told else "")
+
+
+def _in_words(span: float | str) -> str:
+    return span if isinstance(span, str) else f"{span:g} events"

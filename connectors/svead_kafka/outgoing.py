@@ -1,14 +1,15 @@
-"""What a transaction carries to the output, dead-letter and state topics."""
+"""What a transaction carries to the output, incidents, dead-letter and state topics."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+import orjson
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from svead_kafka.events import Bad, Event, copied_headers, dead_letter_headers, scored
+from svead_kafka.events import Bad, Event, copied_headers, dead_letter_headers, incident, incident_key, scored
 from svead_kafka.options import Options
 from svead_kafka.state_topic import Record, state_partition
 from svead_stream.record import Verdict
@@ -51,6 +52,30 @@ class Outgoing:
                     timestamp_ms=_timestamp(record),
                 )
             )
+
+    def incidents(self, source: TopicPartition, results: list[tuple[Event, Verdict]]) -> None:
+        """What is told of incidents, in the order of the events; all of one incident is in one partition."""
+        topic = self._options.incidents
+        if topic is None:
+            return
+        top, keyed = self._options.top_features, self._options.model_per == "key"
+        limit = self._limits.get(topic)
+        for event, verdict in results:
+            for change in verdict.changes:
+                key = incident_key(event, change, keyed)
+                value = orjson.dumps(incident(event, change, top, keyed))
+                if limit is not None and _size(value, key, []) + _FRAMING > limit:
+                    # Only names of features are as long as they like, and there are as many as were asked for.
+                    value = orjson.dumps(incident(event, change, 0, keyed))
+                self._futures.append(
+                    self._producer.send(
+                        topic,
+                        value=value,
+                        key=key,
+                        partition=self._folded(source, topic),
+                        timestamp_ms=_timestamp(event.record),
+                    )
+                )
 
     def dead_letters(self, source: TopicPartition, bad: list[Bad]) -> None:
         """Messages that are no events, byte for byte, with the reason and the place in the headers."""

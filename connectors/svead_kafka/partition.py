@@ -3,7 +3,9 @@
 Why a restore is exact
 ----------------------
 Let c be the committed offset of the partition. The model of a key is a function of the key's good events below c, in
-their order (models.py sees to it that batches don't matter). The state topic has, committed together with offsets:
+their order (models.py sees to it that batches don't matter). The clock of a model and its open incident are part of it,
+and an event's time is read from its message alone (times.py), so what is told of incidents at an event is a function
+of the key's events up to it, like the score. The state topic has, committed together with offsets:
 
 - for a key, perhaps a snapshot that covers o: the model after all its events below o, and none from o on;
 - the checkpoint P, with this invariant: *a key's events below P are all covered by its snapshot*.
@@ -25,7 +27,7 @@ one back gives the same model. Which models are in memory changes nothing but sp
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
@@ -63,7 +65,7 @@ class Partition:
         self.source = source
         self.position: int = found.checkpoint["offset"]
         self.saved_at = time.time()
-        self._n_missing = 0  # missing values met since they were last asked for
+        self._odd: Counter[str] = Counter()  # what was missing since that was last asked for
         self._checkpoint = found.checkpoint
         self._maker = maker
         self._load = load
@@ -83,9 +85,7 @@ class Partition:
 
     # learning
 
-    def take(
-        self, events: Sequence[Event], position: int, explain: bool = True
-    ) -> tuple[list[tuple[Event, Verdict]], list[Bad]]:
+    def take(self, events: Sequence[Event], position: int) -> tuple[list[tuple[Event, Verdict]], list[Bad]]:
         """Score and learn events of the partition up to a position; events that a model refuses come back as bad."""
         scored: list[tuple[Event, Verdict]] = []
         bad: list[Bad] = []
@@ -96,9 +96,9 @@ class Partition:
                 continue
             model = self._model(key)
             self._unsaved.setdefault(key, own[0].record.offset)
-            before = model.n_missing
-            verdicts = model.take(own, explain)
-            self._n_missing += model.n_missing - before
+            before = model.odd
+            verdicts = model.take(own)
+            self._odd += model.odd - before
             for event, verdict in zip(own, verdicts, strict=True):
                 if isinstance(verdict, str):
                     bad.append(Bad(event.record, verdict))
@@ -135,10 +135,10 @@ class Partition:
         self._models.move_to_end(key)
         return model
 
-    def missing_since_last(self) -> int:
-        """Missing values met since the last call."""
-        count, self._n_missing = self._n_missing, 0
-        return count
+    def odd_since_last(self) -> Counter[str]:
+        """Missing values, and missing and backward times, met since the last call."""
+        odd, self._odd = self._odd, Counter()
+        return odd
 
     # saving
 

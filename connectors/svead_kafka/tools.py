@@ -1,4 +1,4 @@
-"""Commands beside the worker, to try things out: send a file into a topic, and show scored events as they come."""
+"""Commands beside the worker, to try things out: send a file into a topic, and show what comes out of the worker."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _number(text: str | None) -> Any:
 def tail(
     properties: dict[str, Any], topic: str, alerts: bool = False, from_beginning: bool = False, count: int | None = None
 ) -> Iterator[str]:
-    """Lines that show scored events, alerts in red with the features behind them."""
+    """Lines that show scored events or incidents, alerts and what opens in red, with the features behind them."""
     reading = {
         "group_id": None,
         "enable_auto_commit": False,
@@ -145,10 +145,19 @@ def _line(record: Any, alerts: bool) -> str | None:
         value = orjson.loads(record.value or b"")
         source = value["source"]
         place = f"{source['topic']}/{source['partition']}@{source['offset']}"
+        why = ", ".join(f"{one['feature']} {one['share']:.0%}" for one in value.get("top_features", ()))
+        if "state" in value:
+            return _incident_line(place, value, why)
         text = f"{place:<30} score {value['score']:8.4f}  p {value['p_value']:.4f}"
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return None if alerts else f"{record.topic}/{record.partition}@{record.offset} is no scored event"
     if value["alert"]:
-        why = ", ".join(f"{one['feature']} {one['share']:.0%}" for one in value.get("top_features", ()))
         return click.style(f"{text}  ALERT  {why}", fg="red", bold=True)
     return None if alerts else text
+
+
+def _incident_line(place: str, value: dict[str, Any], why: str) -> str:
+    since = "" if value["start"] is None else f" since {value['start']}"
+    size = f"{value['alerts']} alerts in {value['events']} events{since}, peak {value['peak']:.4f}"
+    colour = {"open": "red", "closed": "green"}.get(value["state"])
+    return click.style(f"{place:<30} incident {value['incident']} {value['state']:<6}  {size}  {why}", fg=colour)

@@ -5,24 +5,31 @@ The order of a transaction
 One poll is one transaction; no transaction is open while the group can rebalance, which only happens inside a poll.
 
 1. Decode the polled records; score and learn the good ones, in memory.
-2. Begin the transaction. Send scored events, dead letters, due snapshots and the checkpoint that goes with them.
+2. Begin the transaction. Send scored events, what is told of incidents, dead letters, due snapshots and the checkpoint
+   that goes with them.
 3. Send the input offsets (last + 1) with the membership under which the records were polled.
 4. Flush, and see that the broker has taken every record.
-5. Commit. Only now does the worker count the batch, and let go of models that moved to the state topic.
+5. Commit. Only now does the worker count the batch, send notifications, and let go of models that moved to the state
+   topic.
 
 Why the committed output is that of a run that was never interrupted
 --------------------------------------------------------------------
-- Steps 2 to 4 become visible together at 5 or never: an event is in the output if and only if its offset is committed.
+- Steps 2 to 4 become visible together at 5 or never: an event is in the output, and what it changed of incidents in
+  their topic, if and only if its offset is committed.
 - If anything fails before 5, models in memory have learned events that are not committed. They are thrown away, and
   so is the producer (a used one would carry leftovers into the next transaction). The next producer of the same
   transactional id first ends what is open, so that the committed offset, read after that, is final.
 - After 5, or after a crash at any point, the committed offset c is the truth. partition.py shows that restoring gives
-  the models of an uninterrupted run at c; scoring goes on at c.
+  the models of an uninterrupted run at c, their open incidents included; scoring goes on at c. So the incidents are
+  those of an uninterrupted run as well: the replay that leads to c is silent, and the rest is told at the same events.
 - A worker that lost its partitions without knowing (a zombie) sends a membership that the coordinator refuses at 3, so
   5 is never reached. A membership is never taken while the worker is out of the group: the coordinator would let that
   pass.
 - A new owner waits for offsets that an open transaction of the old one still holds (read_committed does that), so it
   can never begin below an offset that is about to be committed.
+
+Notifications are no part of this. They are sent after 5, so that none tells of what never happened; one that was not
+delivered when the process died is lost (announce.py).
 """
 
 from __future__ import annotations
@@ -40,6 +47,7 @@ from uuid import uuid4
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
+from svead_kafka.announce import Announcer
 from svead_kafka.assignment import Assignment, AssignmentChanged
 from svead_kafka.client import TRANSACTION_TIMEOUT_MS, Clients, check_room, message_limits, prepare_topics
 from svead_kafka.errors import ConfigurationError, GaveUp
@@ -99,7 +107,8 @@ class Worker:
         self.metrics = Metrics()
         self._clients = Clients(options)
         self._maker = Maker(options, detector, dumps, loads)
-        self._decoder = Decoder(options.features, options.ignore, options.max_event_bytes)
+        self._decoder = Decoder(options.features, options.ignore, options.max_event_bytes, options.time)
+        self._announcer = Announcer(options, self.metrics)
         self._watchdog = Watchdog(options.stall_timeout)
         self._transactional_id = options.transactional_id or f"{options.group}-{uuid4().hex[:12]}"
         self._stopping = threading.Event()
@@ -160,6 +169,7 @@ class Worker:
             self._disconnect()
             client_log.removeHandler(self._complaint)
             self._watchdog.stop()
+            self._announcer.close()
             self.metrics.close()
 
     # connections
@@ -169,8 +179,7 @@ class Worker:
         self._clients.look_for_broker()
         if not self._counts:
             self._counts = prepare_topics(self._clients)
-            written = [self.options.output] + ([self.options.dead_letters] if self.options.dead_letters else [])
-            self._limits = message_limits(self._clients, written)
+            self._limits = message_limits(self._clients, self.options.written)
             check_room(self.options, self._limits)
             for line in describe(self.options, self._counts):
                 log.info(line)
@@ -300,6 +309,7 @@ class Worker:
             self._producer.begin_transaction()
             for source, (scored, bad) in results.items():
                 out.scored(source, scored)
+                out.incidents(source, scored)
                 out.dead_letters(source, bad)
             for source, partition in partitions.items():
                 for futures, record in partition.save(options.snapshot_every, share, everything):
@@ -322,18 +332,12 @@ class Worker:
     ) -> None:
         """Step 5, after the commit."""
         for source, partition in partitions.items():
-            label = (source.topic, str(source.partition))
             size = partition.committed()
             if size is not None:
-                self.metrics.snapshot_bytes.labels(*label).set(size)
-            self.metrics.missing.labels(*label).inc(partition.missing_since_last())
+                self.metrics.snapshot_bytes.labels(source.topic, str(source.partition)).set(size)
+            self._announcer.odd(source, partition.odd_since_last())
         for source, (scored, bad) in results.items():
-            label = (source.topic, str(source.partition))
-            self.metrics.events.labels(*label).inc(len(scored))
-            self.metrics.alerts.labels(*label).inc(sum(verdict.alert for _, verdict in scored))
-            self.metrics.dead_letters.labels(*label).inc(len(bad))
-            if bad and not self.options.dead_letters:
-                _log_bad(bad)
+            self._announcer.batch(source, scored, bad)
 
     def _report(self) -> None:
         assert self._assignment is not None
@@ -387,11 +391,3 @@ def _finish(producer: Any, out: Outgoing, marks: dict[TopicPartition, OffsetAndM
     producer.flush()
     out.check()
     producer.commit_transaction()
-
-
-def _log_bad(bad: list[Bad]) -> None:
-    for one in bad[:10]:
-        record = one.record
-        log.warning("no event at %s/%d offset %d: %s", record.topic, record.partition, record.offset, one.reason)
-    if len(bad) > 10:
-        log.warning("and %d more in the same batch; --dead-letters keeps them", len(bad) - 10)

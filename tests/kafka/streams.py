@@ -29,7 +29,7 @@ OPEN: list[Any] = []  # admin clients to be closed after the test
 
 
 class Stream:
-    """Fresh topics: input, output, dead letters and state.
+    """Fresh topics: input, output, incidents, dead letters and state.
 
     Parameters
     ----------
@@ -61,6 +61,7 @@ class Stream:
             "input": [self.input],
             "output": f"{self.name}-{run}-out",
             "dead_letters": f"{self.name}-{run}-dead",
+            "incidents": f"{self.name}-{run}-incidents",
             "group": f"{self.name}-{run}",
             "create_topics": True,
             "detector": {"seed": 7},
@@ -106,6 +107,11 @@ class Stream:
             found[place] = value
         return found
 
+    def told(self, options: Options) -> list[tuple[int, bytes, bytes, int]]:
+        """What is told of incidents, partition by partition: partition, key, value and time stamp of each record."""
+        records = self.read(options.incidents or "")
+        return [(record.partition, record.key, record.value, record.timestamp) for record in records]
+
     def committed(self, options: Options) -> int:
         """The sum of the group's committed offsets."""
         try:
@@ -138,12 +144,12 @@ def until(condition: Callable[[], bool], found: Callable[[], str] = lambda: "it 
         time.sleep(0.1)
 
 
-def events(count: int, d: int = 4, seed: int = 0) -> list[bytes]:
-    """JSON events with an anomaly now and then."""
+def events(count: int, d: int = 4, seed: int = 0, fault: int = 0) -> list[bytes]:
+    """JSON events with an anomaly now and then, and among each thousand a fault that lasts for so many."""
     rng = random.Random(seed)
     out = []
     for i in range(count):
-        shift = 6 if i % 97 == 96 else 0
+        shift = 6 if i % 97 == 96 or 500 <= i % 1000 < 500 + fault else 0
         out.append(orjson.dumps({"id": f"e{i}", **{f"x{j}": rng.gauss(shift, 1) for j in range(d)}}))
     return out
 
@@ -186,8 +192,9 @@ def command(options: Options, *more: str) -> list[str]:
     words += ["--commit-every", str(options.commit_every), "--snapshot-every", str(options.snapshot_every)]
     words += ["--model-per", options.model_per, "--max-batch", str(options.max_batch)]
     words += ["--max-models", str(options.max_models)]
-    for name, value in options.detector.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
+    optional = ("incidents", "time", "incident_rate", "hold_off", "burn_in", "on_incident", "webhook")
+    for name, value in ({name: getattr(options, name) for name in optional} | dict(options.detector)).items():
+        words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
     return words + list(more)
 
 

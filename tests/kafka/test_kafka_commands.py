@@ -45,6 +45,7 @@ def test_the_walk_through_of_the_example_works(stream: Stream, tmp_path: Path) -
         process.kill()
     said = log.read_text()
     for part in (f"reading {stream.input} (4 partitions)", f"writing scored events to {options.output}",
+                 f"incidents to {options.incidents} (4 partitions)",
                  "features: all numbers and booleans, not machine, step", f"restored from {options.state}",
                  "stopped; everything scored is committed"):  # fmt: skip
         assert part in said
@@ -64,6 +65,13 @@ def test_the_walk_through_of_the_example_works(stream: Stream, tmp_path: Path) -
     assert shown.returncode == 0
     assert len(lines) == len(alerts)
     assert all("ALERT" in line for line in lines)
+
+    told = [orjson.loads(value) for _, _, value, _ in stream.told(options)]
+    incidents = ["tail", "--topic", options.incidents or "", "--from-beginning", "--count", str(len(told))]
+    lines = run(*incidents, *bootstrap).stdout.splitlines()
+    assert len(lines) == len(told) > 0
+    for value in told:
+        assert any(f"incident {value['incident']} {value['state']}" in line for line in lines)
 
 
 def test_a_csv_becomes_json_events_with_numbers(stream: Stream, tmp_path: Path) -> None:

@@ -20,13 +20,16 @@ from svead_kafka.models import Maker, Model, seed_for
 from svead_kafka.partition import new_checkpoint
 from svead_kafka.state_topic import checkpoint_record
 
-from svead_stream import StreamingSVEAD, Verdict
+from svead_stream import StreamingSVEAD, Verdict, parameters
 
 OPTIONS = Options(input=["in"], output="out", detector={"n_partitions": 8, "n_anchors": 4, "normal_after": 32})
 
 
 def decoded(values: list[bytes]) -> list[Event]:
-    records = [SimpleNamespace(value=value, key=None, headers=[], offset=i) for i, value in enumerate(values)]
+    records = [
+        SimpleNamespace(value=value, key=None, headers=[], offset=i, timestamp=1_700_000_000_000 + 10_000 * i)
+        for i, value in enumerate(values)
+    ]
     return Decoder().decode(records)[0]
 
 
@@ -60,10 +63,12 @@ def taken(stream: list[Event], sizes: Any, saves: float = 0.0) -> tuple[list[Ver
 
 
 @pytest.mark.parametrize("make", [events, mixed], ids=["same features", "changing features"])
-def test_scores_alerts_and_explanations_do_not_depend_on_batches_or_saves(make: Any) -> None:
+def test_scores_alerts_explanations_and_incidents_do_not_depend_on_batches_or_saves(make: Any) -> None:
     stream = decoded(make(1200))
     expected, one_by_one = taken(stream, lambda rng: 1)
     assert any(isinstance(one, Verdict) and one.alert and one.reasons for one in expected)
+    states = {change.state for one in expected if isinstance(one, Verdict) for change in one.changes}
+    assert states >= {"open", "closed"}
     for sizes in (lambda rng: 5000, lambda rng: rng.choice([1, 3, 7, 50])):
         verdicts, model = taken(stream, sizes, saves=0.1)
         assert verdicts == expected
@@ -112,7 +117,7 @@ def test_a_refused_event_in_a_batch_leaves_no_trace_and_its_neighbours_come_out(
     assert isinstance(verdicts.pop(300), str)
     assert verdicts == expected
     for at in range(0, len(stream), 70):
-        replayed.take(stream[at : at + 70], explain=False)
+        replayed.take(stream[at : at + 70])
     assert maker.dump(plain) == maker.dump(mixed_in) == maker.dump(replayed)
 
 
@@ -122,13 +127,17 @@ def test_new_models_have_the_seed_of_their_place_unless_one_is_given_and_the_ale
     assert isinstance(judge.detector, StreamingSVEAD)
     assert judge.detector.seed == seed_for(OPTIONS.group, *place)
     assert (judge.alert_rate, judge.window, judge.protect) == (0.01, None, False)
+    usual = (parameters.INCIDENT_RATE.default, parameters.HOLD_OFF.default, parameters.BURN_IN.default)
+    assert (judge.incident_rate, judge.hold_off, judge.burn_in) == usual
     options = Options(
-        input=["in"], output="out", alert_rate=0.05, alert_window=500, protect=True, detector={"seed": 3}
+        input=["in"], output="out", alert_rate=0.05, alert_window=500, protect=True, detector={"seed": 3},
+        incident_rate="5/day", hold_off="15m", burn_in=100,
     )  # fmt: skip
     judge = Maker(options).new(*place).judge
     assert isinstance(judge.detector, StreamingSVEAD)
     assert judge.detector.seed == 3
     assert (judge.alert_rate, judge.window, judge.protect) == (0.05, 500, True)
+    assert (judge.incident_rate, judge.hold_off, judge.burn_in) == ("5/day", "15m", 100)
 
 
 def test_a_river_detector_needs_to_say_how_it_is_saved() -> None:

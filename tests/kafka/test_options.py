@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from kafka.errors import KafkaConnectionError
 from kafka.net import transport
-from svead_kafka import ConfigurationError, Options
+from svead_kafka import ConfigurationError, Options, Worker
 from svead_kafka import cli as command_line
 from svead_kafka.client import Clients, read_client_config
 from svead_kafka.options import describe
@@ -102,9 +102,14 @@ def test_names_are_lists_wherever_they_come_from(parsed: Any, tmp_path: Path) ->
 
 
 def test_alerts_and_detector_can_be_set_by_the_environment(parsed: Any) -> None:
-    names = {"ALERT_WINDOW": "500", "PROTECT": "true", "TOP_FEATURES": "2", "MEMORY": "none", "SCALING": "log"}
+    names = {"ALERT_WINDOW": "500", "PROTECT": "true", "TOP_FEATURES": "2", "MEMORY": "none", "SCALING": "log",
+             "INCIDENT_RATE": "5/day", "HOLD_OFF": "15m", "BURN_IN": "1d", "TIME": "meta.ts", "INCIDENTS": "c",
+             "ON_INCIDENT": "cat", "WEBHOOK": "http://localhost/"}  # fmt: skip
     options = parsed("--input", "a", "--output", "b", **{f"SVEAD_KAFKA_{name}": value for name, value in names.items()})
     assert (options.alert_window, options.protect, options.top_features) == (500, True, 2)
+    assert (options.incident_rate, options.hold_off, options.burn_in) == ("5/day", "15m", "1d")
+    assert (options.time, options.incidents) == ("meta.ts", "c")
+    assert (options.on_incident, options.webhook) == ("cat", "http://localhost/")
     assert options.detector == {"memory": None, "scaling": "log"}
 
 
@@ -116,12 +121,21 @@ def test_alerts_and_detector_can_be_set_by_the_environment(parsed: Any) -> None:
         ({"output": ""}, "needs an output topic"),
         ({"output": "in"}, "'in' is used twice"),
         ({"output": "no spaces"}, "no topic name"),
+        ({"incidents": "out"}, "'out' is used twice"),
+        ({"incidents": "out-state"}, "'out-state' is used twice"),
+        ({"incidents": "dead", "dead_letters": "dead"}, "'dead' is used twice"),
+        ({"incidents": "no spaces"}, "no topic name"),
+        ({"time": "ts", "features": ["x", "ts"]}, "'ts' is the time of the events: it cannot be a feature"),
+        ({"incident_rate": "often"}, "'often' is no rate"),
+        ({"hold_off": "soon"}, "'soon' is no duration"),
+        ({"burn_in": -3}, "burn_in=-3"),
         ({"start": "now"}, "earliest or latest"),
         ({"alert_rate": 1.5}, "between 0 and 1"),
         ({"alert_window": 50}, "give at least 99"),
         ({"top_features": -1}, "top_features=-1"),
         ({"detector": {"n_anchors": 0}}, "n_anchors=0: it must be a whole number from 1 to 65536"),
         ({"detector": {"normal_after": 30_000}}, "at least normal_after"),
+        ({"detector": {"memory": "2d"}}, "memory='2d': it must be None or a number"),
         ({"detector": {"half_life": 3}}, "half_life is no parameter: there are n_partitions"),
         ({"max_batch": 0}, "max_batch must be positive"),
         ({"commit_every": -1}, "must not be negative"),
@@ -134,13 +148,15 @@ def test_options_that_cannot_work_are_refused(changes: dict[str, Any], message: 
 
 DECISIVE: dict[str, Any] = {
     "model_per": "key", "features": ["x"], "ignore": ["id"], "max_event_bytes": 1000, "alert_rate": 0.05,
-    "alert_window": 500, "protect": True, "detector": {"seed": 3},
+    "alert_window": 500, "protect": True, "detector": {"seed": 3}, "time": "ts", "incident_rate": "5/day",
+    "hold_off": "15m", "burn_in": 0,
 }  # fmt: skip
 INDIFFERENT: dict[str, Any] = {
     "bootstrap": "elsewhere:9092", "dead_letters": "dead", "start": "latest", "max_models": 7, "snapshot_every": 70,
     "commit_every": 7, "max_batch": 7, "top_features": 7, "include_event": False, "create_topics": True,
     "if_changed": "restart", "client": {"request_timeout_ms": 7000}, "transactional_id": "me", "max_retries": 7,
-    "stall_timeout": 7.0, "metrics_port": 7000, "metrics_host": "0.0.0.0",
+    "stall_timeout": 7.0, "metrics_port": 7000, "metrics_host": "0.0.0.0", "incidents": "incidents",
+    "on_incident": "cat", "webhook": "http://localhost/",
 }  # fmt: skip
 
 
@@ -150,6 +166,15 @@ def test_the_fingerprint_changes_with_what_the_numbers_depend_on_and_nothing_els
     changed = Options(input=["in"], output="out", **{name: (DECISIVE | INDIFFERENT)[name]})
     assert getattr(changed, name) != getattr(plain, name)
     assert (changed.fingerprint != plain.fingerprint) == (name in DECISIVE)
+
+
+def test_a_number_of_events_is_the_same_to_the_fingerprint_however_it_was_given(parsed: Any) -> None:
+    given = parsed(
+        "--input", "in", "--output", "out", "--hold-off", "30", "--burn-in", "256", "--incident-rate", "0.005"
+    )
+    plain = Options(input=["in"], output="out", hold_off=30, burn_in=256, incident_rate=0.005)
+    assert given.fingerprint == plain.fingerprint
+    assert parsed("--input", "in", "--output", "out").fingerprint == Options(input=["in"], output="out").fingerprint
 
 
 def test_client_properties_come_in_the_names_of_kafkas_own_tools(tmp_path: Path) -> None:
@@ -199,10 +224,18 @@ def test_what_a_broker_says_before_it_hangs_up_is_heard() -> None:
 
 
 def test_secrets_are_in_no_text_of_the_options() -> None:
-    options = Options(input=["in"], output="out", client={"sasl_plain_password": SECRET})
+    channels = {"webhook": f"https://hooks.example.com/{SECRET}", "on_incident": f"tell --token {SECRET}"}
+    options = Options(input=["in"], output="out", client={"sasl_plain_password": SECRET}, **channels)  # type: ignore[arg-type]
     Clients(options)
-    counts = {"in": 4, "out": 4}
-    assert SECRET not in repr(options) + str(options) + "".join(describe(options, counts))
+    said = "".join(describe(options, {"in": 4, "out": 4}))
+    assert "a command and a webhook will be told of incidents" in said
+    assert SECRET not in repr(options) + str(options) + said
+
+
+def test_a_webhook_that_is_no_address_is_refused_without_telling_it() -> None:
+    with pytest.raises(ConfigurationError, match="webhook has no scheme") as caught:
+        Worker(Options(input=["in"], output="out", webhook=SECRET))
+    assert SECRET not in str(caught.value)
 
 
 def test_the_start_lines_say_what_will_be_done() -> None:
@@ -215,5 +248,16 @@ def test_the_start_lines_say_what_will_be_done() -> None:
         "which are not learned",
         "to dead",
         "from out-state",
+        "time: Kafka's time stamp",
+        "alerts on 1.000% of events",
+    ):
+        assert part in text
+    said = {"incidents": "inc", "time": "meta.ts", "incident_rate": "5/day", "hold_off": "15m", "burn_in": 100}
+    text = "\n".join(describe(Options(input=["in"], output="out", **said), {"in": 4, "out": 2, "inc": 3}))  # type: ignore[arg-type]
+    for part in (
+        "incidents to inc (3 partitions)",
+        "time: the field meta.ts",
+        "alerts on 1.000% of events, none in the first 100 events of a model",
+        "; incidents 5/day, over after 15m without alerts",
     ):
         assert part in text

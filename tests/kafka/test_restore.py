@@ -28,6 +28,7 @@ def test_a_restart_goes_on_with_the_same_scores_from_snapshot_and_replay(
             worker._leave = lambda: None  # type: ignore[method-assign]  # as after a crash: nothing is saved on leaving
     work(stream, broken, 3000)
     assert stream.scored(broken) == stream.scored(straight)
+    assert stream.told(broken) == stream.told(straight) != []
 
 
 def test_a_second_worker_takes_half_of_the_partitions_and_no_score_changes(stream: Stream) -> None:
@@ -43,14 +44,16 @@ def test_a_second_worker_takes_half_of_the_partitions_and_no_score_changes(strea
             until(lambda: sum_of(first.metrics.events) > 0 and sum_of(second.metrics.events) > 0)
     work(stream, alone, 4000)
     assert stream.scored(shared) == stream.scored(alone)
+    assert stream.told(shared) == stream.told(alone) != []
 
 
 @pytest.mark.parametrize("max_models", [1000, 3])
 def test_a_model_per_key_survives_restarts_and_leaving_memory(stream: Stream, max_models: int) -> None:
     keys = [b"k%d" % (i * i % 11) for i in range(700)] + [None] * 20
     stream.send(events(720), keys=keys)
-    straight = stream.options("straight", model_per="key")
-    broken = stream.options("broken", model_per="key", max_models=max_models, snapshot_every=100, max_batch=60)
+    short: dict[str, Any] = {"model_per": "key", "burn_in": 0, "alert_rate": 0.1, "hold_off": 5}
+    straight = stream.options("straight", **short)
+    broken = stream.options("broken", **short, max_models=max_models, snapshot_every=100, max_batch=60)
     work(stream, straight, 720)
     for total in (200, 450):
         with working(broken) as worker:
@@ -61,6 +64,7 @@ def test_a_model_per_key_survives_restarts_and_leaving_memory(stream: Stream, ma
     work(stream, broken, 720)
     expected = stream.scored(straight)
     assert stream.scored(broken) == expected
+    assert stream.told(broken) == stream.told(straight) != []
     # A key's model sees its own events only: the first event of each key in a partition scores 0.
     first: dict[tuple[int, Any], float] = {}
     for record in stream.read(straight.output):

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from streams import Stream, work
 
-from svead_stream import ConformalFilter, StreamingSVEAD
+from svead_stream import ConformalFilter, StreamingSVEAD, Verdict
 from svead_stream.cli import cli
 from svead_stream.record import FIELDS, schema
 
@@ -46,10 +46,16 @@ def record_of(fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def expected() -> list[dict[str, Any]]:
-    """What the loop says; more than a thousand events are alerts."""
+def verdicts() -> list[Verdict]:
+    """What the loop says."""
     model = ConformalFilter(StreamingSVEAD(seed=SEED), alert_rate=RATE)
-    records = [record_of(model.judge_one(event).record(TOP)) for event in EVENTS]
+    return [model.judge_one(event) for event in EVENTS]
+
+
+@pytest.fixture(scope="module")
+def expected(verdicts: list[Verdict]) -> list[dict[str, Any]]:
+    """What is written of it; more than a thousand events are alerts."""
+    records = [record_of(verdict.record(TOP)) for verdict in verdicts]
     assert sum(record["alert"] for record in records) >= 1_000
     assert all(len(record["top_features"]) == TOP for record in records if record["alert"])
     return records
@@ -113,15 +119,16 @@ def test_score_says_what_the_loop_says_in_every_format(
 
 
 def test_watch_says_what_the_loop_says(file: Path, expected: list[dict[str, Any]]) -> None:
-    printed = run("watch", file, "--all", "--json", "--idle", "0.1", *OPTIONS)
-    alerts = [json.loads(line) for line in printed.splitlines()]
+    printed = run("watch", file, "--all", "--alerts", "--json", "--idle", "0.1", *OPTIONS)
+    printed_records = [json.loads(line) for line in printed.splitlines()]
+    alerts = [one for one in printed_records if "state" not in one]  # the others are of incidents
     assert [record_of(alert) for alert in alerts] == [record for record in expected if record["alert"]]
     assert [EVENTS[alert["source"]["line"] - 1] for alert in alerts] == [
         {name: value for name, value in alert["event"].items() if value is not None} for alert in alerts
     ]
 
 
-def test_kafka_says_what_the_loop_says(bootstrap: str, expected: list[dict[str, Any]]) -> None:
+def test_kafka_says_what_the_loop_says(bootstrap: str, expected: list[dict[str, Any]], verdicts: list[Verdict]) -> None:
     stream = Stream(bootstrap, "same", partitions=1)
     stream.send([json.dumps(event).encode() for event in EVENTS])
     options = stream.options(alert_rate=RATE, top_features=TOP, detector={"seed": SEED}, max_batch=1_500)
@@ -129,3 +136,10 @@ def test_kafka_says_what_the_loop_says(bootstrap: str, expected: list[dict[str, 
     scored = sorted(stream.scored(options).values(), key=lambda value: value["source"]["offset"])
     assert [record_of(value) for value in scored] == expected
     assert [value["event"] for value in scored] == EVENTS
+    changes = [(i, change) for i, verdict in enumerate(verdicts) for change in verdict.changes]
+    told = [json.loads(value) for _, _, value, _ in stream.told(options)]
+    when = {"start": None, "end": None}  # the loop had no times, and nothing that it said hangs on them
+    assert [(value.pop("source")["offset"], value | when) for value in told] == [
+        (i, change.record(TOP)) for i, change in changes
+    ]
+    assert len(told) > 10

@@ -75,7 +75,7 @@ def test_a_slow_model_shows_signs_of_life_while_it_replays(monkeypatch: pytest.M
             self.at += max_records
             return {SOURCE: [SimpleNamespace(offset=i) for i in range(self.at - max_records, self.at)]}
 
-    def take(events: list[Any], position: int, explain: bool) -> None:
+    def take(events: list[Any], position: int) -> None:
         clock.now += 0.1 * len(events)
         learned.extend(event.offset for event in events)
 

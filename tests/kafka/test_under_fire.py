@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import orjson
 import pytest
 from broker import Cluster
 from streams import PATIENCE, Stream, client_file, command, events, spawn, until, work
@@ -104,11 +105,11 @@ def fire(
     workers.wait_committed(stream, options, total)
 
 
-def test_every_event_is_scored_once_with_the_score_of_a_quiet_run(
+def test_every_event_is_scored_once_with_the_score_and_the_incidents_of_a_quiet_run(
     cluster: Cluster, tmp_path: Path, rng: random.Random
 ) -> None:
     stream = Stream(cluster.bootstrap, "fire")
-    values: list[bytes | None] = list(events(EVENTS, d=6))
+    values: list[bytes | None] = list(events(EVENTS, d=6, fault=40))
     spoiled = {i: spoil(values[i] or b"", rng) for i in rng.sample(range(EVENTS), EVENTS // 100)}
     for i, value in spoiled.items():
         values[i] = value
@@ -131,6 +132,10 @@ def test_every_event_is_scored_once_with_the_score_of_a_quiet_run(
     expected = stream.scored(quiet)
     assert stream.scored(fired) == expected  # every event, once, with all its numbers to the bit
     assert len(expected) == EVENTS - len(stream.read(quiet.dead_letters or ""))
+
+    told = stream.told(quiet)
+    assert stream.told(fired) == told  # key, value and time stamp of every record, in the same order
+    assert {orjson.loads(value)["state"] for _, _, value, _ in told} == {"open", "update", "closed"}
 
     for options in (quiet, fired):
         letters = stream.read(options.dead_letters or "")
@@ -172,6 +177,7 @@ def test_three_brokers_lose_one_in_mid_stream_and_nothing_is_lost(three_brokers:
     scored = stream.scored(options)
     assert len(scored) == count
     assert scored == stream.scored(quiet)
+    assert stream.told(options) == stream.told(quiet) != []
 
 
 def test_a_paused_worker_that_lost_its_partitions_writes_nothing(stream: Stream, tmp_path: Path) -> None:
@@ -192,3 +198,4 @@ def test_a_paused_worker_that_lost_its_partitions_writes_nothing(stream: Stream,
         assert workers.stop() == [0, 0], workers.tail()
     work(stream, quiet, 4000)
     assert stream.scored(options) == stream.scored(quiet)
+    assert stream.told(options) == stream.told(quiet) != []

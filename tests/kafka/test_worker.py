@@ -51,16 +51,19 @@ def test_every_event_comes_out_once_with_key_timestamp_and_headers(stream: Strea
 
 def test_scored_events_are_as_the_schema_in_the_package_says(stream: Stream) -> None:
     validator = jsonschema.Draft202012Validator(schema())
-    stream.send(events(1200))
+    stream.send(events(2000, fault=20))
     options = stream.options(top_features=4)
-    work(stream, options, 1200)
+    work(stream, options, 2000)
     values = list(stream.scored(options).values())
     for value in values:
         validator.validate(value)
-        assert value.keys() - {"top_features"} == {"score", "p_value", "alert", "source", "event"}
-        assert value["alert"] == (value["p_value"] <= 0.01) == ("top_features" in value)
+        assert value.keys() - {"top_features", "incident"} == {"score", "p_value", "alert", "source", "event"}
+        assert value["alert"] == ("top_features" in value)
+        assert value["alert"] or "incident" not in value
+        assert value["alert"] or value["p_value"] > 0.01 or value["source"]["offset"] < 256
     alerts = [value for value in values if value["alert"]]
     assert alerts
+    assert any("incident" in alert for alert in alerts)
     for alert in alerts:
         shares = [one["share"] for one in alert["top_features"]]
         assert shares == sorted(shares, reverse=True)
@@ -185,8 +188,9 @@ def test_metrics_count_what_was_committed_and_listen_on_the_loopback_only(stream
     assert totals["svead_dead_letters_total"] == 1
     assert totals["svead_lag"] == 0
     assert totals["svead_snapshot_bytes"] > 0
-    for name in ("svead_alerts_total", "svead_batch_seconds_count", "svead_commit_seconds_count",
-                 "svead_snapshot_age_seconds", "svead_missing_values_total"):  # fmt: skip
+    for name in ("svead_alerts_total", "svead_incidents_total", "svead_incidents_closed_total",
+                 "svead_batch_seconds_count", "svead_commit_seconds_count", "svead_snapshot_age_seconds",
+                 "svead_missing_values_total", "svead_missing_times_total", "svead_backward_times_total"):  # fmt: skip
         assert name in totals
 
 
