@@ -48,8 +48,8 @@ def judged_loop(events: list[dict[str, float]]) -> Callable[[], None]:
     return run
 
 
-def judged_batch(X: np.ndarray, explain: bool) -> Callable[[], Any]:
-    return lambda: ConformalFilter(StreamingSVEAD(seed=0), alert_rate=0.01).judge_many(X, explain=explain)
+def judged_batch(X: np.ndarray) -> Callable[[], Any]:
+    return lambda: ConformalFilter(StreamingSVEAD(seed=0), alert_rate=0.01).judge_many(X)
 
 
 def pysad_loop(X: np.ndarray) -> Callable[[], None]:
@@ -72,8 +72,7 @@ def rates(d: int, n: int, repetitions: int, pysad: bool) -> dict[str, float]:
     few = max(n // 10, 300)
     contestants = {
         "mini-batch": (lambda: StreamingSVEAD(seed=0).score_learn_many(X), n),
-        "judged mini-batch": (judged_batch(X, explain=False), n),
-        "explained mini-batch": (judged_batch(X, explain=True), n),
+        "judged mini-batch": (judged_batch(X), n),
         "one event": (loop(lambda: StreamingSVEAD(seed=0), events), n),
         "judged event": (judged_loop(events), n),
         "HalfSpaceTrees": (loop(lambda: anomaly.HalfSpaceTrees(seed=0), unit[:few]), few),

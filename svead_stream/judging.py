@@ -74,8 +74,7 @@ class ConformalFilter(base.AnomalyFilter):
         Events, or time such as `"15m"`, without alerts after which an incident is over. By default 0.3 / `alert_rate`
         events: 30 for 1 %.
     burn_in
-        How many events, or how much time such as `"1d"`, are learned without alerts at first. By default 256
-        events, and for events that have a time also the first day, if it has at most about 2,000 of them.
+        How many events, or how much time such as `"1d"`, are learned without alerts at first.
 
     Attributes
     ----------
@@ -126,7 +125,7 @@ class ConformalFilter(base.AnomalyFilter):
         protect: bool = parameters.PROTECT.default,
         incident_rate: float | str | None = parameters.INCIDENT_RATE.default,
         hold_off: float | str | None = parameters.HOLD_OFF.default,
-        burn_in: float | str | None = parameters.BURN_IN.default,
+        burn_in: float | str = parameters.BURN_IN.default,
     ) -> None:
         if not isinstance(detector, Detector) or isinstance(detector, type):
             raise TypeError(f"the detector {detector!r} has no score_one and learn_one: give an anomaly detector")
@@ -191,9 +190,9 @@ class ConformalFilter(base.AnomalyFilter):
         return hold_off
 
     @property
-    def burn_in(self) -> float | str | None:
-        """Events or time without alerts at first, if it was said; `change` sets it."""
-        burn_in: float | str | None = self._settings["burn_in"]
+    def burn_in(self) -> float | str:
+        """Events or time without alerts at first; `change` sets it."""
+        burn_in: float | str = self._settings["burn_in"]
         return burn_in
 
     # river's names for the two parameters that every filter of its own has

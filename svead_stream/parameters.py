@@ -37,6 +37,8 @@ class Parameter:
         Whether it can be None.
     parse
         What reads it, if it is given in events or in time.
+    in_events
+        Whether it is a number of events, for which commands that know the time of events take a duration, too.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Parameter:
     choices: tuple[Any, ...] = ()
     optional: bool = False
     parse: Callable[[Any], Span] | None = None
+    in_events: bool = False
 
     def check(self, value: Any) -> None:
         """Raise a ValueError that says what is allowed, unless the value is."""
@@ -90,9 +93,17 @@ SCALING = Parameter("scaling", str, "mixed", _COMPARABLE, choices=("none", "std"
 DETECTOR = (
     Parameter("n_partitions", int, 24, "Partitions of the ensemble.", 2, 100_000),
     Parameter("n_anchors", int, 16, "Anchors of each partition.", 1, 65_536),
-    Parameter("normal_after", int, 256, "Events that something new lasts before it is normal.", 1, 2**48),
     Parameter(
-        "memory", float, 20_000, "Events in which half of what was normal is forgotten, or none.", 0, optional=True
+        "normal_after", int, 256, "Events that something new lasts before it is normal.", 1, 2**48, in_events=True
+    ),
+    Parameter(
+        "memory",
+        float,
+        20_000,
+        "Events in which half of what was normal is forgotten, or none.",
+        0,
+        optional=True,
+        in_events=True,
     ),
     SCALING,
     Parameter("max_features", int, 4096, "Most features that the model takes.", 1, 2**24),
@@ -130,10 +141,9 @@ HOLD_OFF = Parameter(
 BURN_IN = Parameter(
     "burn_in",
     str,
-    None,
-    "First events, or time (1d), without alerts; by default 256 events, and a day if it has at most 2,000.",
+    256,
+    "Events, or time (1d), that are learned without alerts at first.",
     -1,
-    optional=True,
     parse=span,
 )
 PROTECT = Parameter("protect", bool, False, "Keep alerts from being learned.", choices=(False, True))

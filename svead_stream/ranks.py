@@ -15,13 +15,15 @@ from svead_stream.spans import Span, rate, span
 
 Floats = NDArray[np.float64]
 
-_LEAST = 256  # scores that are ranked among, and events before the first alert
-_DAY = 86_400.0
-_EVENTS_OF_A_DAY = 2_000.0  # at most, if the first day is to be waited for
+_LEAST = 256  # recent scores that are ranked among, however young the stream
 
 
 def rules_for(
-    alert_rate: float, window: int | None, incident_rate: float | str | None, hold_off: float | str | None, burn_in: Any
+    alert_rate: float,
+    window: int | None,
+    incident_rate: float | str | None,
+    hold_off: float | str | None,
+    burn_in: float | str,
 ) -> tuple[Rules, int]:
     """The rules by which alerts and incidents are told, and how many recent scores they need."""
     alert_rate = float(alert_rate)
@@ -30,7 +32,7 @@ def rules_for(
     incidents = Span(alert_rate / 2, False) if incident_rate is None else rate(incident_rate)
     # Alerts by chance come every 1 / alert_rate events: a quarter of them are closer than this.
     quiet = Span(math.ceil(0.3 / alert_rate), False) if hold_off is None else span(hold_off)
-    first = Span(_LEAST, False) if burn_in is None else span(burn_in)
+    first = span(burn_in)
     rules = Rules(
         alert_rate=alert_rate,
         least=max(_LEAST, math.ceil(2 / alert_rate)),
@@ -38,9 +40,8 @@ def rules_for(
         rate_in_time=incidents.in_time,
         hold_off=quiet.amount,
         hold_off_in_time=quiet.in_time,
-        burn_in=0.0 if first.in_time else first.amount,
-        burn_in_time=_DAY if burn_in is None else first.amount if first.in_time else 0.0,
-        burn_in_most=_EVENTS_OF_A_DAY if burn_in is None else 0.0,
+        burn_in=first.amount,
+        burn_in_in_time=first.in_time,
     )
     return rules, capacity
 

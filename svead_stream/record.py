@@ -21,7 +21,7 @@ from svead_stream.clock import shown
 
 Reasons = dict[Hashable, float]  # feature name: its share in the score, largest first
 
-FIELDS = ("score", "p_value", "alert", "top_features", "incident")
+FIELDS = ("score", "p_value", "alert", "incident", "top_features")
 OPEN, UPDATE, CLOSED = "open", "update", "closed"  # states of an incident
 _DIGITS = 4  # of a share
 
@@ -75,10 +75,10 @@ class Verdict(NamedTuple):
     def record(self, top: int) -> dict[str, Any]:
         """The fields that are written, with so many of the features."""
         fields: dict[str, Any] = {"score": self.score, "p_value": self.p_value, "alert": self.alert}
-        if self.reasons is not None:
-            fields["top_features"] = top_features(self.reasons, top)
         if self.incident is not None:
             fields["incident"] = self.incident
+        if self.reasons is not None:
+            fields["top_features"] = top_features(self.reasons, top)
         return fields
 
 

@@ -82,9 +82,8 @@ def _number(value: Any) -> float | None:
 def lasting(time: float) -> str:
     """A duration for people: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
     for unit, smaller in (("d", "h"), ("h", "min"), ("min", "s")):
-        size = _UNITS[unit]
-        if time >= 2 * size or (unit != "min" and time >= size):
-            whole, rest = divmod(round(time / _UNITS[smaller]) * _UNITS[smaller], size)
-            more = round(rest / _UNITS[smaller])
-            return f"{whole:.0f} {unit}" + (f" {more} {smaller}" if more and unit != "min" else "")
+        size, part = _UNITS[unit], _UNITS[smaller]
+        if time >= size:
+            whole, rest = divmod(round(time / part) * part, size)
+            return f"{whole:.0f} {unit}" + (f" {rest / part:.0f} {smaller}" if rest else "")
     return f"{time:.3g} s"

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-DAY = 86_400.0
-
 
 @dataclass
 class NaiveJudge:
@@ -18,7 +16,7 @@ class NaiveJudge:
     window: int = 2_499
     rate: tuple[float, bool] = (0.005, False)
     hold_off: tuple[float, bool] = (30, False)
-    burn_in: tuple[float, bool] | None = None
+    burn_in: tuple[float, bool] = (256, False)
     recent: list[float] = field(default_factory=list)  # scores
     entered: int = 0
     times: list[float] = field(default_factory=list)  # of all events, none earlier than the one before
@@ -87,11 +85,8 @@ class NaiveJudge:
         return p * math.exp(-(score - highest[-1]) / mean) if mean > 0 else 0.0
 
     def burns_in(self) -> bool:
-        n, passed = len(self.times), self.passed()
-        if self.burn_in is None:
-            return n < 256 or (passed < DAY and n / 2_000 <= passed / DAY)
         amount, in_time = self.burn_in
-        return passed < amount if in_time else n < amount
+        return not (self.passed() if in_time else len(self.times)) >= amount
 
     def is_over(self, n: int, time: float) -> bool:
         amount, in_time = self.hold_off

@@ -60,7 +60,7 @@ def oracle(settings: dict[str, Any]) -> NaiveJudge:
     naive = NaiveJudge(alert_rate, settings.get("window", ConformalFilter(Echo(), alert_rate).capacity))
     naive.rate = tuple(rate(settings.get("incident_rate", alert_rate / 2)))
     naive.hold_off = tuple(span(settings.get("hold_off", math.ceil(0.3 / alert_rate))))
-    naive.burn_in = tuple(span(settings["burn_in"])) if "burn_in" in settings else None
+    naive.burn_in = tuple(span(settings.get("burn_in", 256)))
     return naive
 
 
@@ -132,7 +132,7 @@ def test_a_saved_filter_goes_on_with_its_open_incident(protect: bool) -> None:
     X = rng.normal(size=(2_000, 3))
     X[900:960] += 6
     times = START + 60.0 * np.arange(2_000)
-    whole, model = (ConformalFilter(StreamingSVEAD(seed=1), protect=protect, burn_in=300) for _ in range(2))
+    whole, model = (ConformalFilter(StreamingSVEAD(seed=1), protect=protect) for _ in range(2))
     expected = list(whole.judge_many(X, t=times))
     verdicts = list(model.judge_many(X[:930], t=times[:930]))
     assert model.open_incident is not None
@@ -226,28 +226,12 @@ def test_what_has_come_to_stay_is_over_as_an_incident() -> None:
 
 def test_the_first_events_are_no_alerts() -> None:
     scores = np.arange(1.0, 3_001.0)[:, None]  # each the highest so far
-    first = [int(np.argmax(ConformalFilter(BatchEcho(), burn_in=b).judge_many(scores).alerts)) for b in (None, 0, 700)]
-    assert first == [256, 99, 700]
-
-
-@pytest.mark.parametrize(
-    ("step", "burn_in", "first"),
-    [
-        (60.0, None, 1_440),  # a day of minutes is waited for
-        (3_600.0, None, 256),  # a day of hours is over before
-        (1.0, None, 256),  # a day of seconds is too long to wait
-        (60.0, "6h", 360),
-        (60.0, "3d", 4_320),
-    ],
-)
-def test_with_a_clock_the_first_day_is_for_learning_if_it_is_no_more_than_some_events(
-    step: float, burn_in: Any, first: int
-) -> None:
-    model = ConformalFilter(BatchEcho(), burn_in=burn_in)
-    scores = np.arange(1.0, 5_001.0)[:, None]
-    alerts = model.judge_many(scores, t=START + step * np.arange(5_000)).alerts
-    assert int(np.argmax(alerts)) == pytest.approx(first, abs=1)
-    assert not model.burns_in
+    for burn_in, first in ((256, 256), (0, 99), (700, 700), ("6h", 360), ("2d", 2_880)):
+        model = ConformalFilter(BatchEcho(), burn_in=burn_in)
+        assert model.burns_in == (burn_in != 0)
+        alerts = model.judge_many(scores, t=START + 60.0 * np.arange(3_000)).alerts
+        assert int(np.argmax(alerts)) == pytest.approx(first, abs=1)
+        assert not model.burns_in
 
 
 def test_parameters_in_time_need_the_time_of_events() -> None:

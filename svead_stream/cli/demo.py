@@ -16,6 +16,7 @@ from svead_stream.parameters import SEED
 if TYPE_CHECKING:
     from svead_stream.cli.machine import Fault
     from svead_stream.cli.scoring import Scored
+    from svead_stream.record import Incident
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _CHUNK = 12  # events between two pictures
@@ -42,7 +43,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     live = sys.stdout.isatty()
     show = _Show(live)
     show.line(
-        click.style("A machine with five sensors and an event a minute. Ten alerts a day are asked for.", bold=True)
+        click.style("A machine with five sensors and an event a minute. Four incidents a day are asked for.", bold=True)
     )
     show.line("Day 1 is for learning what is usual. From then on there are faults, of four kinds.")
     started = time.perf_counter()
@@ -50,7 +51,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     from pyarrow import csv
 
     from svead_stream import ConformalFilter, StreamingSVEAD, warm_up
-    from svead_stream.cli.machine import MINUTES, machine
+    from svead_stream.cli.machine import clock, machine
     from svead_stream.cli.run import Run
     from svead_stream.cli.tables import Batch
 
@@ -61,7 +62,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     csv_path, report_path = folder / "machine.csv", folder / "report.html"
     csv.write_csv(table, csv_path)
     options = _options(str(csv_path), str(report_path))
-    run = Run(ConformalFilter(StreamingSVEAD(seed=seed), alert_rate=10 / MINUTES), options)
+    run = Run(ConformalFilter(StreamingSVEAD(seed=seed), incident_rate="4/day", burn_in="1d"), options)
     run.progress.enabled = False
     import numpy as np
 
@@ -73,16 +74,17 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     for start in range(0, table.num_rows, _CHUNK):
         part = table.slice(start, _CHUNK)
         scored = run.step("machine.csv", Batch(part, np.arange(start + 2, start + 2 + part.num_rows)))
-        for i in scored.verdicts.reasons:
-            line = score.alert(start + i, scored, i) if start + i >= MINUTES else None
-            if line is not None:
-                show.line(line)
-        show.scores(scored.verdicts.scores.max(), run.model.threshold, bool(scored.verdicts.reasons))
-        show.status(f"{part['time'][0].as_py():>11}  {show.sparkline()}  {score.so_far(start)}")
+        for line in score.follow(start, scored):
+            show.line(line)
+        show.scores(scored.verdicts.scores.max(), run.model.threshold, bool(scored.verdicts.incidents))
+        show.status(f"{clock(start):>11}  {show.sparkline()}  {score.so_far(start)}")
         late = began + start / _CHUNK * pause - time.perf_counter()
         if late > 0:
             time.sleep(late)
     show.status("")
+    if run.model.open_incident is not None:
+        show.line(score.told(run.model.open_incident))
+    run.close()
     run.finish(quiet=True)
     _farewell(show, score, run, csv_path, report_path)
     return 0
@@ -95,6 +97,10 @@ def _options(csv_path: str, report_path: str) -> dict[str, Any]:
         "ignore": ("kind",),
         "one_hot": (),
         "label": "fault",
+        "time": None,
+        "normal_after": None,
+        "memory": None,
+        "top_features": 3,
         "learn": True,
         "rejects_path": None,
         "strict": False,
@@ -106,38 +112,44 @@ def _options(csv_path: str, report_path: str) -> dict[str, Any]:
 
 
 class _Score:
-    """Which faults were found, and which alerts were about nothing."""
+    """Which faults were found, and which incidents were about nothing."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
         self.found: set[int] = set()
         self.blamed: set[int] = set()
         self.false = 0
+        self._hit: dict[int, Fault] = {}  # by incident, the fault that it is about
 
-    def alert(self, event: int, scored: Scored, i: int) -> str | None:
-        """Count an alert and put it into words, once for a fault."""
+    def follow(self, start: int, scored: Scored) -> list[str]:
+        """Count the alerts of a batch that begins with this event; returns a line for each incident that is over."""
+        verdicts = scored.verdicts
+        for i, number in verdicts.incidents.items():
+            for k, fault in enumerate(self.faults):
+                if fault.start <= start + i < fault.end:
+                    self.found.add(k)
+                    self._hit[number] = fault
+                    if next(iter(verdicts.reasons[i])) == fault.sensor:
+                        self.blamed.add(k)
+        return [self.told(one) for changes in verdicts.changes.values() for one in changes if one.state == "closed"]
+
+    def told(self, incident: Incident) -> str:
+        """An incident in a line, with the truth about it."""
+        from svead_stream.cli.incidents import span_of
         from svead_stream.cli.machine import clock
 
-        which = next((k for k, f in enumerate(self.faults) if f.start <= event < f.end), None)
-        (sensor, share), *_ = scored.verdicts.reasons[i].items()
-        value = scored.features[sensor][i].as_py()
-        if which is None:
-            self.false += 1
-            truth = click.style("false alarm", fg="yellow")
-        else:
-            fault = self.faults[which]
-            if which in self.found:
-                return None
-            truth = click.style(fault.kind, fg="green")
-            self.found.add(which)
-            if sensor == fault.sensor:
-                self.blamed.add(which)
-        reason = f"{sensor} = {value:g} ({share:.0%})"
-        return f"{clock(event):>11}  {click.style('ALERT', fg='red', bold=True)}  {reason:<28}  truth: {truth}"
+        fault = self._hit.get(incident.number)
+        self.false += fault is None
+        truth = click.style("false incident", fg="yellow") if fault is None else click.style(fault.kind, fg="green")
+        sensor, share = next(iter((incident.reasons or {}).items()))
+        start = f"{clock(incident.first - 1):>11}  " + click.style(
+            f"INCIDENT {incident.number:>2}", fg="red", bold=True
+        )
+        return f"{start}  {span_of(incident):<20}  {f'{sensor} ({share:.0%})':<18}  truth: {truth}"
 
     def so_far(self, event: int) -> str:
         past = sum(f.start <= event for f in self.faults)
-        return f"{len(self.found)} of {past} faults found, {self.false} false alarms"
+        return f"{len(self.found)} of {past} faults found, {self.false} false incidents"
 
 
 class _Show:
@@ -172,8 +184,8 @@ def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path:
     n = len(score.faults)
     show.line("")
     show.line(
-        f"{run.n_rows:,} events: found {len(score.found)} of {n} faults, "
-        f"{len(score.blamed)} of them with the right sensor to blame, and {score.false} false alarms."
+        f"{run.n_rows:,} events, {run.model.n_incidents_} incidents: found {len(score.found)} of {n} faults, "
+        f"{len(score.blamed)} of them with the right sensor to blame, and {score.false} false incidents."
     )
     show.line(f"Report: {click.style(report_path.resolve().as_uri(), underline=True)}")
     show.line("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 MINUTES = 24 * 60  # an event a minute
+_FIRST_DAY = datetime(2026, 1, 5)  # a Monday
 SENSORS = ("temperature", "vibration", "pressure", "current", "speed")
 
 
@@ -57,7 +59,7 @@ def machine(days: int = 8, n_faults: int = 28, seed: int = 7) -> tuple[pa.Table,
     for fault in faults:
         names[fault.start : fault.end] = fault.kind
     digits = {"speed": 0, "temperature": 1, "current": 2}
-    columns: dict[str, Any] = {"time": [clock(i) for i in range(n)]}
+    columns: dict[str, Any] = {"time": [f"{_FIRST_DAY + timedelta(minutes=i):%Y-%m-%d %H:%M}" for i in range(n)]}
     columns |= {name: np.round(x[name], digits.get(name, 3)) for name in SENSORS}
     columns["kind"] = names.tolist()
     columns["fault"] = [int(name is not None) for name in names]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
+from svead_stream.parameters import ALERTS, DETECTOR, SEED, TOP_FEATURES, Parameter
+from svead_stream.spans import span
 
 if TYPE_CHECKING:
     from svead_stream.judging import ConformalFilter
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 Decorator = Callable[[Any], Any]
 
 _DETECTOR = tuple(parameter.name for parameter in DETECTOR)
-_FILTER = ("alert_rate", "alert_window", "protect")
+_FILTER = tuple(parameter.name for parameter in ALERTS if parameter is not TOP_FEATURES)
 
 # What options were called once, and which does their work now.
 RENAMED = {
@@ -35,17 +36,22 @@ GONE = {
 
 
 class Events(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer releases
-    """A number of events, or `none`."""
+    """A number of events, a duration, or `none` where there may be none."""
 
-    name = "events"
+    name = "events or time"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        if value is None or str(value).lower() == "none":
+    def __init__(self, parameter: Parameter) -> None:
+        self.parameter = parameter
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value is None or (str(value).lower() == "none" and self.parameter.optional):
             return None
         try:
-            return float(value)
+            in_time = span(value).in_time
         except ValueError:
-            self.fail(f"{value!r} is neither a number of events nor 'none'", param, ctx)
+            none = " nor 'none'" if self.parameter.optional else ""
+            self.fail(f"{value!r} is neither a number of events nor a duration such as 2d{none}", param, ctx)
+        return str(value) if in_time else self.parameter.kind(value)
 
 
 class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -72,6 +78,8 @@ def option(parameter: Parameter, **settings: Any) -> Decorator:
     """The option of a parameter, with its name, default, help and check; settings go to click, and win."""
 
     def check(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if parameter.in_events and isinstance(value, str):  # how many events that is the clock will tell
+            return value
         try:
             parameter.check(value)
         except ValueError as error:
@@ -85,8 +93,10 @@ def option(parameter: Parameter, **settings: Any) -> Decorator:
     else:
         usual["show_default"] = True
         usual["type"] = click.Choice(parameter.choices) if parameter.choices else parameter.kind
-    if parameter.kind is float and parameter.optional:
-        usual["type"] = Events()
+    if parameter.in_events:
+        usual["type"] = Events(parameter)
+    if parameter.parse is not None:
+        usual["metavar"] = "EVENTS|TIME" if parameter.parse is span else "SHARE|N/TIME"
     return click.option(spelled, **usual | settings)
 
 
@@ -122,6 +132,7 @@ input_options = with_options(
         names_option("-f", "--features", help="Columns to use [default: all numbers]."),
         names_option("-x", "--ignore", help="Columns to leave out."),
         names_option("--one-hot", help="Columns of categories to encode."),
+        click.option("--time", metavar="NAME", help="Column of the clock [default: found out]: never learned."),
         click.option("--label", metavar="NAME", help="Column of the truth (0/1): never learned, used to measure."),
         click.option("--format", "input_format", type=click.Choice(["csv", "jsonl", "parquet"]), help="Of the input."),
         click.option("--delimiter", metavar="CHAR", help="Of a CSV [default: found out]."),
@@ -134,16 +145,36 @@ input_options = with_options(
 )
 
 
+notify_options = with_options(
+    [
+        click.option(
+            "--on-incident", metavar="CMD", help="Command to run when an incident opens or is over (JSON in)."
+        ),
+        click.option("--webhook", metavar="URL", help="Where to POST it as JSON."),
+    ]
+)
+
+
+def durations(options: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters of the detector that are given in time: how many events that is, the clock will tell."""
+    named = {parameter.name: options[parameter.name] for parameter in DETECTOR if parameter.in_events}
+    return {name: value for name, value in named.items() if isinstance(value, str)}
+
+
 def make_model(ctx: click.Context, load_path: str | None) -> ConformalFilter:
-    """A new model from the options, or the loaded one; its own parameters cannot be changed any more."""
+    """A new model from the options, or the loaded one; its own parameters cannot be changed any more.
+
+    What is given in time has its default until the clock is known.
+    """
     from svead_stream import StreamingSVEAD, load
     from svead_stream.judging import ConformalFilter
 
     given = ctx.params
     try:
         if load_path is None:
-            detector = StreamingSVEAD(**{name: given[name] for name in _DETECTOR})
-            return ConformalFilter(detector, given["alert_rate"], given["alert_window"], given["protect"])
+            in_time = durations(given)
+            detector = StreamingSVEAD(**{name: given[name] for name in _DETECTOR if name not in in_time})
+            return ConformalFilter(detector, **_of_filter(given, _FILTER))
         model = load(load_path)
         on_command_line = {
             name
@@ -154,13 +185,18 @@ def make_model(ctx: click.Context, load_path: str | None) -> ConformalFilter:
         if fixed:
             raise click.UsageError(f"{fixed[0]} comes with the model {load_path}: leave the option out, or --load")
         if isinstance(model, StreamingSVEAD):
-            return ConformalFilter(model, given["alert_rate"], given["alert_window"], given["protect"])
+            return ConformalFilter(model, **_of_filter(given, _FILTER))
         if not isinstance(model, ConformalFilter):
             raise click.UsageError(f"{load_path} holds a {type(model).__name__}, which does not score streams")
-        if on_command_line:
-            now = {name: given[name] for name in on_command_line}
-            model.change(now.get("alert_rate", model.alert_rate), now.get("alert_window", model.window))
-            model.protect = now.get("protect", model.protect)
+        now = _of_filter(given, on_command_line)
+        model.protect = now.pop("protect", model.protect)
+        if now:
+            model.change(**now)
         return model
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+
+
+def _of_filter(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Options by the names that the filter has for them."""
+    return {"window" if name == "alert_window" else name: given[name] for name in names}

@@ -39,6 +39,7 @@ class Writer:
         self.path = path
         self.format = format
         self.delimiter = delimiter
+        self.prefix = prefix
         self.names = [prefix + name for name in FIELDS]
         self.top = top
         self._sink: Any = None
@@ -54,12 +55,20 @@ class Writer:
             self._write_json(batch, verdicts)
             return
         table = batch.table
-        columns = [pa.array(verdicts.scores), pa.array(verdicts.p_values), pa.array(verdicts.alerts)]
         tops: list[Any] = [None] * len(verdicts)
         for i, reasons in verdicts.reasons.items():
             top = top_features(reasons, self.top)
             tops[i] = _dumps(top) if self.format == "csv" else top
-        columns.append(pa.array(tops, pa.string() if self.format == "csv" else _TOP_FEATURES))
+        numbers: list[int | None] = [None] * len(verdicts)
+        for i, number in verdicts.incidents.items():
+            numbers[i] = number
+        columns = [
+            pa.array(verdicts.scores),
+            pa.array(verdicts.p_values),
+            pa.array(verdicts.alerts),
+            pa.array(numbers, pa.int64()),
+            pa.array(tops, pa.string() if self.format == "csv" else _TOP_FEATURES),
+        ]
         for name, column in zip(self.names, columns, strict=True):
             table = table.append_column(name, column)
         self._write_table(table)
@@ -89,7 +98,7 @@ class Writer:
         for text, verdict in zip(texts, verdicts, strict=True):
             start = text.rstrip()[:-1].rstrip()  # all but the closing brace: the row stays as it stood
             comma = b"" if start.endswith(b"{") else b","
-            record = dict(zip(self.names, verdict.record(self.top).values(), strict=False))  # alerts alone have all
+            record = {self.prefix + name: value for name, value in verdict.record(self.top).items()}
             lines.append(start + comma + _dumps(record)[1:].encode() + b"\n")
         self._open().write(b"".join(lines))
 

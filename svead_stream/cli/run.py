@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,7 +16,9 @@ import pyarrow as pa
 import svead_stream
 from svead_stream.cli.columns import Columns, labels, with_numbers
 from svead_stream.cli.errors import DataError
+from svead_stream.cli.incidents import Change, IncidentLog
 from svead_stream.cli.measures import LabelMeasures
+from svead_stream.cli.options import durations
 from svead_stream.cli.output import Rejects, Writer, output_format
 from svead_stream.cli.progress import Progress
 from svead_stream.cli.scoring import Scored, Scorer, detector_of
@@ -23,6 +26,7 @@ from svead_stream.cli.sources import Source
 from svead_stream.cli.tables import Batch, CsvOptions, read
 from svead_stream.judging import ConformalFilter
 from svead_stream.parameters import values_of
+from svead_stream.record import Verdicts
 from svead_stream.report import Alert, Recorder, render
 
 _USUAL = 1024  # recent rows that tell what is usual
@@ -42,16 +46,21 @@ class Run:
             label=label,
             one_hot=options["one_hot"],
             known=known,
+            time=options["time"],
         )
-        self.scorer = Scorer(model, columns, options["learn"])
+        self.scorer = Scorer(model, columns, options["learn"], durations(options))
         self.rejects = Rejects(options["rejects_path"], options["strict"])
         self.measures = LabelMeasures() if label else None
         self.recorder = Recorder() if options.get("report_path") else None
+        self.incidents = IncidentLog(model, options.get("incidents_path"), options["top_features"], self.recorder)
+        self.changed: list[Change] = []  # incidents that changed with the last batch
         self.progress = Progress()
         self.writer: Writer | None = None
         self.csv = CsvOptions(options["delimiter"], not options["no_header"])
         self.n_alerts = 0
+        self.n_burn_in = 0  # first rows, which could be no alerts
         self._usual: pa.Table | None = None
+        self._latest = math.nan  # time
         self._told = False
 
     @property
@@ -92,11 +101,27 @@ class Run:
         if not self._told and scored.batch.table.num_rows:
             self._tell_columns(name, scored)
         truth = self._labels(scored.batch)
+        burn_in = self._burn_in(scored.verdicts)
         if self.measures is not None and truth is not None:
-            self.measures.add(truth, scored.verdicts)
+            self.measures.add(truth, scored.verdicts, burn_in)
+        self.changed = self.incidents.add(name, scored.batch.lines, scored.verdicts.changes, self._last_true)
         if self.recorder is not None:
-            self._record(self.recorder, name, scored, truth)
+            self._record(self.recorder, name, scored, truth, burn_in)
         return scored
+
+    def _burn_in(self, verdicts: Verdicts) -> int:
+        """How many rows of a batch could be no alerts, because all before them could not."""
+        if self.n_burn_in < self.n_rows - len(verdicts):
+            return 0
+        possible = np.flatnonzero(np.isfinite(verdicts.thresholds))
+        burn_in = int(possible[0]) if len(possible) else len(verdicts)
+        self.n_burn_in += burn_in
+        return burn_in
+
+    @property
+    def _last_true(self) -> int | None:
+        """The last incident with a labelled alert; None without labels."""
+        return None if self.measures is None else self.measures.last_true
 
     def _tell_columns(self, name: str, scored: Scored) -> None:
         self._told = True
@@ -133,9 +158,14 @@ class Run:
 
     # the report
 
-    def _record(self, recorder: Recorder, name: str, scored: Scored, truth: npt.NDArray[np.float64] | None) -> None:
+    def _record(
+        self, recorder: Recorder, name: str, scored: Scored, truth: npt.NDArray[np.float64] | None, burn_in: int
+    ) -> None:
         verdicts, n = scored.verdicts, scored.features.num_rows
-        recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth)
+        times = None if scored.times is None else np.fmax.accumulate(np.append(self._latest, scored.times))[1:]
+        if times is not None and n:
+            self._latest = float(times[-1])
+        recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth, times, burn_in)
         before = self.n_rows - n  # so that what is usual does not depend on how the input was cut into batches
         for start in range(-(before % _USUAL), n, _USUAL):
             part = range(max(start, 0), min(start + _USUAL, n))
@@ -159,13 +189,17 @@ class Run:
     ) -> Alert:
         table, features, verdict = scored.batch.table, scored.features, scored.verdicts[i]
         row = self.n_rows - features.num_rows + i + 1
-        others = [column for column in table.column_names if column not in features.column_names]
+        used = {*features.column_names, self.scorer.columns.clock}
+        others = [column for column in table.column_names if column not in used]
+        time = math.nan if scored.times is None else float(scored.times[i])
         return Alert(
             row=row,
             where=f"{name}, line {scored.batch.lines[i]}",
             score=verdict.score,
             p_value=verdict.p_value,
             threshold=float(scored.verdicts.thresholds[i]),
+            time=None if math.isnan(time) else time,
+            incident=verdict.incident,
             label=None if truth is None or np.isnan(truth[i]) else int(truth[i]),
             context={column: str(table[column][i].as_py())[:80] for column in others[:8]},
             features=[
@@ -184,6 +218,7 @@ class Run:
     def close(self) -> None:
         """Complete the files; safe to call twice."""
         self.progress.clear()
+        self.incidents.close(self._last_true)
         writer, self.writer = self.writer, None
         self.rejects.close()
         if writer is not None:
@@ -198,7 +233,8 @@ class Run:
             self.note(line)
         measured = self.measures.result() if self.measures is not None else None
         if self.measures is not None and not quiet:
-            self.note(self.measures.summary())
+            for line in self.measures.summary():
+                self.note(line)
         if self.options["save_path"]:
             svead_stream.save(self.model, self.options["save_path"])
         if self.recorder is not None:
@@ -215,12 +251,39 @@ class Run:
             raise DataError("no row could be scored")
         if self.progress.enabled:
             rate = self.n_rows / seconds
-            self.note(f"{self.n_rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s), {self.n_alerts:,} alerts")
+            self.note(f"{self.n_rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s)")
+            for line in self.told():
+                self.note(line)
+
+    def told(self) -> list[str]:
+        """Incidents, alerts and what was odd, in a few lines for people."""
+        model, n_judged = self.model, self.n_rows - self.n_burn_in
+        lines = []
+        if self.n_burn_in:
+            lines.append(f"the first {self.n_burn_in:,} rows were learned without alerts (--burn-in)")
+        if self.options["learn"]:
+            still = f", incident {model.open_incident.number} still open" if model.open_incident is not None else ""
+            lines.append(f"{self.incidents.count:,} incidents{still}, {self.n_alerts:,} alerts")
+        else:
+            lines.append(f"{self.n_alerts:,} alerts; without learning no incidents are told")
+        if n_judged and self.n_alerts / n_judged > 1.2 * model.alert_rate:
+            lines.append(
+                f"alerts are {self.n_alerts / n_judged:.1%} of the rows where {model.alert_rate:.1%} were asked for: "
+                "those of an incident go on as long as it lasts"
+            )
+        odd = model.clock_.summary()
+        if odd:
+            lines.append(f"times in {self.scorer.columns.clock}: {odd}")
+        return lines
 
     def _settings(self) -> dict[str, Any]:
         return {
             **values_of(detector_of(self.model)),
+            "time": self.scorer.columns.clock,
             "alert_rate": self.model.alert_rate,
+            "incident_rate": self.model.incident_rate,
+            "hold_off": self.model.hold_off,
+            "burn_in": self.model.burn_in,
             "alert_window": self.model.capacity,
             "protect": self.model.protect,
             "learn": self.options["learn"],

@@ -16,6 +16,7 @@ from svead_stream.cli.options import detector_options, input_options, make_model
 @click.option("--output-format", type=click.Choice(["csv", "jsonl", "parquet"]), help="[default: by name, or as input]")
 @click.option("--only-alerts", is_flag=True, help="Write alerts only.")
 @click.option("--prefix", default="", help="Put before the names of the new columns.")
+@click.option("--incidents", "incidents_path", type=click.Path(dir_okay=False), help="Write a record an incident.")
 @click.option("--report", "report_path", type=click.Path(dir_okay=False), help="Write an HTML report.")
 @click.option("--learn/--no-learn", default=True, help="Learn each row after scoring it.  [default: learn]")
 @input_options
@@ -25,7 +26,7 @@ def score(ctx: click.Context, /, **options: Any) -> int:
     """Score every row of FILES (or - for stdin), in order, each before it is learned.
 
     CSV, JSON lines or Parquet, compressed or not, of any length. Rows come out with `score`, `p_value`, `alert`
-    and, for alerts, `top_features`.
+    and, for alerts, the number of the `incident` and `top_features`.
 
     \b
     Examples:
@@ -42,7 +43,8 @@ def score(ctx: click.Context, /, **options: Any) -> int:
     from svead_stream.cli.sources import check_paths
 
     check_paths(
-        options["files"], [options["output"], options["report_path"], options["rejects_path"], options["save_path"]]
+        options["files"],
+        [options[name] for name in ("output", "incidents_path", "report_path", "rejects_path", "save_path")],
     )
     run = Run(make_model(ctx, options["load_path"]), options)
     try:

@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, cast
 
+import click
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from svead_stream.cli.columns import Columns
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.tables import Batch
 from svead_stream.judging import ConformalFilter
+from svead_stream.parameters import values_of
 from svead_stream.record import Verdicts
+from svead_stream.spans import seconds
 from svead_stream.streaming import StreamingSVEAD
 
 
 class Scored(NamedTuple):
-    """A batch that has been judged: its rows, their numbers, and what is said of them."""
+    """A batch that has been judged: its rows, their numbers, what is said of them, and when they happened."""
 
     batch: Batch
     features: pa.Table
     verdicts: Verdicts
+    times: npt.NDArray[np.float64] | None  # seconds, as they stand in the rows
 
 
 class Scorer:
-    """Runs batches through the model."""
+    """Runs batches through the model.
 
-    def __init__(self, model: ConformalFilter, columns: Columns, learn: bool = True) -> None:
+    Parameters
+    ----------
+    model
+        The model.
+    columns
+        Chooses the columns.
+    learn
+        Whether rows are learned.
+    in_time
+        Parameters of the detector that are given in time; they are turned into events as soon as the clock is known.
+    """
+
+    def __init__(
+        self, model: ConformalFilter, columns: Columns, learn: bool = True, in_time: Mapping[str, str] | None = None
+    ) -> None:
         self.model = model
         self.columns = columns
         self.learn = learn
         self.n_rows = 0
+        self._in_time = dict(in_time or {})
 
     def score(self, name: str, batch: Batch) -> Scored:
         """Judge a batch, and learn it unless that is switched off."""
@@ -39,12 +61,37 @@ class Scorer:
             if self.columns.known:
                 raise DataError(f"{name}: none of the model's features is among its columns ({there})")
             raise DataError(f"{name}: no column of numbers to use among {there}; --one-hot makes features of text")
+        times = self.columns.times(batch)
+        if batch.table.num_rows:
+            self._settle(times)
         try:
-            verdicts = self.model.judge_many(features, learn=self.learn)
+            verdicts = self.model.judge_many(features, t=times, learn=self.learn)
         except ValueError as error:  # more features than the model takes
+            if times is None and "is given in time" in str(error):
+                raise click.UsageError(f"{str(error).partition(':')[0]}: {_NO_CLOCK}") from error
             raise DataError(f"{name}: {error}") from error
         self.n_rows += features.num_rows
-        return Scored(batch, features, verdicts)
+        return Scored(batch, features, verdicts, times)
+
+    def _settle(self, times: npt.NDArray[np.float64] | None) -> None:
+        """Turn durations into numbers of events by the time between the first ones, before anything is learned."""
+        given, self._in_time = self._in_time, {}
+        if not given:
+            return
+        steps = np.diff(times[~np.isnan(times)]) if times is not None else np.zeros(0)
+        steps = steps[steps > 0]
+        if not len(steps):
+            name, value = next(iter(given.items()))
+            raise click.UsageError(f"--{name.replace('_', '-')} {value} is given in time: {_NO_CLOCK}")
+        step = float(np.median(steps))
+        events = {name: max(1, round(seconds(value) / step)) for name, value in given.items()}
+        try:
+            self.model.detector = StreamingSVEAD(**values_of(detector_of(self.model)) | events)
+        except ValueError as error:
+            raise click.UsageError(f"with an event every {step:g} s, {error}") from error
+
+
+_NO_CLOCK = "no column of time was found; --time NAME says which it is"
 
 
 def detector_of(model: ConformalFilter) -> StreamingSVEAD:

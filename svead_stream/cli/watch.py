@@ -10,53 +10,68 @@ from typing import Any
 
 import click
 
-from svead_stream.cli.options import detector_options, input_options, make_model
+from svead_stream.cli.options import detector_options, input_options, make_model, notify_options
+
+_LAST_WORDS = 10.0  # seconds that notifications have at the end
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--all", "show_all", is_flag=True, help="Print alerts of the rows that are there already, too.")
-@click.option("--json", "as_json", is_flag=True, help="Alerts as JSON lines, for programs.")
+@click.option("--alerts", "show_alerts", is_flag=True, help="Print every alert, too.")
+@click.option("--all", "show_all", is_flag=True, help="Begin with the rows that are there already.")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines, for programs.")
 @click.option("--idle", type=float, metavar="SECONDS", help="Stop when nothing was written for so long.")
+@notify_options
 @input_options
 @detector_options
 @click.pass_context
 def watch(ctx: click.Context, /, **options: Any) -> int:
-    """Follow FILE (CSV or JSON lines) while it grows and print alerts as they come.
+    """Follow FILE (CSV or JSON lines) while it grows and print a line when an incident opens, and one when it is over.
 
     The rows that are there already are learned first. A file that is replaced or cut short is read again from its
     start by the same model. Ctrl-C ends it, and saves the model if --save was given.
+
+    \b
+    Examples:
+      svead-stream watch sensors.csv --incident-rate 5/day
+      svead-stream watch sensors.csv --webhook https://chat.example/hooks/abc
+      svead-stream watch sensors.csv --on-incident 'notify-send "incident $SVEAD_INCIDENT: $SVEAD_STATE"'
     """
+    from svead_stream.cli.notify import Notifier
     from svead_stream.cli.run import Run
     from svead_stream.cli.sources import check_paths
 
     check_paths((options["file"],), [options["rejects_path"], options["save_path"]])
     options |= {"learn": True, "files": (options["file"],)}
     run = Run(make_model(ctx, options["load_path"]), options)
+    try:
+        notifier = Notifier(options["on_incident"], options["webhook"], say=run.note)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager's way to say Ctrl-C
     try:
-        _follow(run, options)
+        _follow(run, notifier, options)
     except KeyboardInterrupt:
         pass
     finally:
         run.close()
+        notifier.close(_LAST_WORDS)
     if options["save_path"]:
         import svead_stream
 
         svead_stream.save(run.model, options["save_path"])
-    for line in run.rejects.summary():
+    run.note(f"{run.n_rows:,} rows")
+    for line in [*run.rejects.summary(), *run.told(), *(run.measures.summary() if run.measures is not None else [])]:
         run.note(line)
-    run.note(f"{run.n_rows:,} rows, {run.n_alerts:,} alerts")
-    if run.measures is not None:
-        run.note(run.measures.summary())
     return 0
 
 
 class _Patience:
-    """How long to wait for another row."""
+    """How long to wait for another row; once it is over it stays so, also if a last line without an end is read then."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
+        self._is_over = False
         self.renew()
 
     def renew(self) -> None:
@@ -64,14 +79,16 @@ class _Patience:
 
     @property
     def is_over(self) -> bool:
-        return self._seconds is not None and time.monotonic() - self._since > self._seconds
+        if self._seconds is not None and time.monotonic() - self._since > self._seconds:
+            self._is_over = True
+        return self._is_over
 
 
 def _has_ended(source: Any, patience: _Patience) -> bool:
     return patience.is_over or source.wait()
 
 
-def _follow(run: Any, options: dict[str, Any]) -> None:
+def _follow(run: Any, notifier: Any, options: dict[str, Any]) -> None:
     from svead_stream.cli.sources import GrowingSource
     from svead_stream.cli.tables import read
 
@@ -90,25 +107,52 @@ def _follow(run: Any, options: dict[str, Any]) -> None:
                 scored = run.step(source.name, batch)
                 patience.renew()
                 if not old or options["show_all"]:
-                    _print_alerts(run, source.name, scored, options)
+                    _print(run, source.name, scored, notifier, options)
         finally:
             source.close()
         if patience.is_over:
             return
 
 
-def _print_alerts(run: Any, name: str, scored: Any, options: dict[str, Any]) -> None:
+def _print(run: Any, name: str, scored: Any, notifier: Any, options: dict[str, Any]) -> None:
+    """What a batch brought, in its order: alerts if they are wanted, and incidents that open or are over."""
     from svead_stream.cli.columns import with_numbers
+    from svead_stream.record import UPDATE
 
-    rows = with_numbers(scored.batch, scored.features).table
-    for i in scored.verdicts.reasons:
-        line, record = int(scored.batch.lines[i]), scored.verdicts[i].record(options["top_features"])
-        if options["as_json"]:
-            row = rows.slice(i, 1).to_pylist()[0]
-            click.echo(json.dumps(record | {"source": {"file": name, "line": line}, "event": row}, default=str))
+    top = options["top_features"]
+    alerts = scored.verdicts.reasons if options["show_alerts"] else {}
+    rows = with_numbers(scored.batch, scored.features).table if alerts and options["as_json"] else None
+    told: dict[int, list[str]] = {}
+    for change in run.changed:
+        if change.incident.state != UPDATE:
+            notifier.send(change.record(top))
+            told.setdefault(change.row, []).append(_incident(change, scored, options))
+    for i in alerts:
+        record, line = scored.verdicts[i].record(top), int(scored.batch.lines[i])
+        if rows is not None:
+            event = rows.slice(i, 1).to_pylist()[0]
+            text = json.dumps(record | {"source": {"file": name, "line": line}, "event": event}, default=str)
         else:
-            values = {top["feature"]: scored.features[top["feature"]][i].as_py() for top in record["top_features"]}
-            click.echo(alert_line(line, record, values))
+            text = alert_line(line, record, _values(scored, i, record["top_features"]))
+        told.setdefault(i, []).append(text)
+    for i in sorted(told):
+        for text in told[i]:
+            click.echo(text)
+
+
+def _incident(change: Any, scored: Any, options: dict[str, Any]) -> str:
+    top = options["top_features"]
+    record = change.record(top)
+    if options["as_json"]:
+        return json.dumps(record)
+    is_open = record["state"] == "open"
+    line: str = change.line(top, _values(scored, change.row, record["top_features"]) if is_open else None)
+    return line
+
+
+def _values(scored: Any, i: int, tops: list[dict[str, Any]]) -> dict[str, float]:
+    """The values of these features in a row."""
+    return {top["feature"]: scored.features[top["feature"]][i].as_py() for top in tops}
 
 
 def alert_line(line: int, record: dict[str, Any], values: dict[str, float]) -> str:

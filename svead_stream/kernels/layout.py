@@ -135,6 +135,5 @@ class Rules(NamedTuple):
     rate_in_time: bool
     hold_off: float  # without alerts, after which an incident is over
     hold_off_in_time: bool
-    burn_in: float  # events
-    burn_in_time: float  # seconds
-    burn_in_most: float  # events within these seconds beyond which they are not waited for; 0 for any number
+    burn_in: float  # at first, without alerts
+    burn_in_in_time: bool

@@ -73,9 +73,8 @@ def opening_level(rules: Rules, counters: I64, pace: F64) -> float:
 @kernel
 def burns_in(rules: Rules, counters: I64, pace: F64) -> bool:
     """Whether the next event is among the first, whose ranks mean nothing yet."""
-    n, passed, time = counters[JUDGED], pace[LATEST] - pace[FIRST], rules.burn_in_time
-    most = rules.burn_in_most
-    return n < rules.burn_in or (passed < time and (most == 0.0 or n * time <= most * passed))
+    passed = pace[LATEST] - pace[FIRST] if rules.burn_in_in_time else counters[JUDGED]
+    return not passed >= rules.burn_in  # also where no time is known yet
 
 
 @kernel
@@ -220,8 +219,7 @@ def judge_event(
     hold_off: float,
     hold_off_in_time: bool,
     burn_in: float,
-    burn_in_time: float,
-    burn_in_most: float,
+    burn_in_in_time: bool,
     recent: F64,
     ordered: F64,
     withheld: U8,
@@ -229,9 +227,7 @@ def judge_event(
     pace: F64,
 ) -> tuple[float, int, float]:
     """What `judge` says of a score, and the threshold for the next one; flat arguments cost less."""
-    rules = Rules(
-        alert_rate, least, rate, rate_in_time, hold_off, hold_off_in_time, burn_in, burn_in_time, burn_in_most
-    )
+    rules = Rules(alert_rate, least, rate, rate_in_time, hold_off, hold_off_in_time, burn_in, burn_in_in_time)
     window = Window(recent, ordered, withheld, counters, pace)
     level, opening = levels(rules, window)
     p, said = judge(score, time, withhold, level, opening, rules, window)

@@ -105,7 +105,7 @@ def test_rows_leave_a_pipe_before_it_is_closed(sensors: Path) -> None:
     assert process.stdout is not None
     process.stdin.write(b"".join(sensors.read_bytes().splitlines(keepends=True)[:40]))
     process.stdin.flush()
-    assert [process.stdout.readline().count(b",") for _ in range(40)] == [9] * 40
+    assert [process.stdout.readline().count(b",") for _ in range(40)] == [10] * 40
     process.communicate()
     assert process.returncode == 0
 
@@ -158,9 +158,12 @@ def test_watch_prints_alerts_of_new_rows_and_follows_a_rotated_file(
         return source.was_rotated()
 
     monkeypatch.setattr(GrowingSource, "wait", wait)
-    result = run("watch", growing, "--label", "fault", "--json", "--save", model)
+    result = run("watch", growing, "--label", "fault", "--json", "--alerts", "--save", model)
     assert result.code == 0, result.err
-    alerts = [json.loads(line) for line in result.lines]
+    told = [json.loads(line) for line in result.lines]
+    incident, *alerts = told
+    assert [one.get("state") for one in told] == ["open", None, None]
+    assert (incident["source"]["line"], incident["alerts"]) == (601, 1)
     assert [(alert["source"]["line"], alert["event"]["heat"]) for alert in alerts] == [(601, 99.0), (2, -99.0)]
     assert {top["feature"] for top in alerts[0]["top_features"]} <= {"heat", "load", "speed"}
     assert "602 rows" in result.err
@@ -168,11 +171,14 @@ def test_watch_prints_alerts_of_new_rows_and_follows_a_rotated_file(
     assert svead_stream.load(model).detector.n_seen_ == 602
 
 
-def test_watch_shows_old_alerts_on_request(run: Any, sensors: Path) -> None:
+def test_watch_tells_of_old_rows_on_request(run: Any, sensors: Path) -> None:
     assert run("watch", sensors, "-x", "fault", "--idle", "0.1").lines == []
     lines = run("watch", sensors, "-x", "fault", "--idle", "0.1", "--all").lines
-    assert len(lines) > 3
-    assert "score" in lines[0]
+    assert re.match(r"2026-01-01 \d\d:\d\d:00  incident 1  line \d+  score 0.\d+  \w+ = -?\d", lines[0])
+    assert re.match(r"2026-01-01 \d\d:\d\d:00  incident 1 is over  .* alerts?, peak 0.\d+  \w+ \(\d+%\)", lines[1])
+    with_alerts = run("watch", sensors, "-x", "fault", "--idle", "0.1", "--all", "--alerts").lines
+    assert [line for line in with_alerts if "incident" in line] == lines
+    assert len(with_alerts) > len(lines) > 3
 
 
 def test_watch_ends_well_when_told_to(sensors: Path, tmp_path: Path) -> None:
@@ -209,8 +215,11 @@ def test_the_demo_finds_most_faults_and_leaves_a_report(run: Any, tmp_path: Path
     summary = next(line for line in result.lines if "found" in line)
     found = int(summary.split("found ")[1].split()[0])
     false = int(summary.split("and ")[1].split()[0])
-    assert found >= 18
-    assert false <= 30
+    assert found >= 22
+    assert false <= 5
+    incidents = [line for line in result.lines if "INCIDENT" in line]
+    assert found <= len(incidents) <= found + 5
+    assert not any(line.startswith("day 1") for line in incidents)
     assert "truth: worn bearing" in text
     assert " score FILE -o scored.csv --report report.html" in text
     assert (tmp_path / "demo" / "report.html").stat().st_size > 50_000

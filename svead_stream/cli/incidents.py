@@ -1,0 +1,143 @@
+"""Incidents on their way out of a run: a line for people, a record for programs, an entry of the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from svead_stream.clock import shown
+from svead_stream.judging import ConformalFilter
+from svead_stream.record import CLOSED, OPEN, UPDATE, Incident, top_features
+from svead_stream.report import Recorder
+from svead_stream.spans import lasting
+
+_FIELDS = ["incident", "state", "start", "end", "first", "last", "events", "alerts", "peak", "p_value", "top_features"]
+
+
+class Change(NamedTuple):
+    """An incident that changed, and the row of a batch at which it did."""
+
+    incident: Incident
+    row: int
+    source: dict[str, Any]  # file and line of its first alert
+
+    def record(self, top: int) -> dict[str, Any]:
+        """What is written of it."""
+        return self.incident.record(top) | {"source": self.source}
+
+    def line(self, top: int, values: Mapping[str, float] | None = None) -> str:
+        """One line for people; `values` are those of the features at the event."""
+        incident = self.incident
+        tops = top_features(incident.reasons or {}, top)
+        named = [(one["feature"], one["share"], (values or {}).get(one["feature"])) for one in tops]
+        due = ", ".join(
+            f"{name} ({share:.0%})" if value is None else f"{name} = {value:.4g} ({share:.0%})"
+            for name, share, value in named
+        )
+        if incident.state == CLOSED:
+            when, what = _clock(incident.end), click.style(f"incident {incident.number} is over", fg="green")
+            return f"{when}{what}  {span_of(incident)}, peak {incident.peak:.3g}  {due}"
+        when, what = _clock(incident.start), click.style(f"incident {incident.number}", fg="red", bold=True)
+        told = f"goes on: {span_of(incident)}, peak" if incident.state == UPDATE else "score"
+        return f"{when}{what}  line {self.source['line']:,}  {told} {incident.peak:.3g}  {due}"
+
+
+def span_of(incident: Incident) -> str:
+    """How long it lasted, and how many alerts it had."""
+    long = f"{incident.events:,} rows" if incident.events > 1 else "1 row"
+    if incident.start is not None and incident.end is not None and incident.end > incident.start:
+        long = lasting(incident.end - incident.start)
+    return f"{long}, {incident.alerts:,} alert{'s' if incident.alerts > 1 else ''}"
+
+
+def _clock(time: float | None) -> str:
+    """The time in front of a line, to the second and without the letters for programs; nothing where there is none."""
+    if time is None:
+        return ""
+    text = str(shown(round(time))).replace("T", " ").removesuffix("Z")
+    return click.style(text, bold=True) + "  "
+
+
+class IncidentLog:
+    """Counts the incidents of a run, writes them to a file if there is one, and hands them to the report.
+
+    Parameters
+    ----------
+    model
+        Whose incidents they are.
+    path
+        Where to write one record an incident: CSV by its name, else JSON lines.
+    top
+        Features that a record names.
+    recorder
+        Of the report.
+    """
+
+    def __init__(self, model: ConformalFilter, path: str | None, top: int, recorder: Recorder | None) -> None:
+        self.count = 0
+        self._model = model
+        self._top = top
+        self._recorder = recorder
+        self._before = model.n_seen_  # rows of this run begin after them
+        self._source: dict[str, Any] = {"file": "an earlier run", "line": 0}  # of the open incident
+        self._file = open(path, "w", encoding="utf-8", newline="") if path is not None else None  # noqa: SIM115
+        self._csv: csv.DictWriter[str] | None = None
+        if self._file is not None and Path(str(path)).suffix.lower() == ".csv":
+            self._csv = csv.DictWriter(self._file, [*_FIELDS, "file", "line"])
+            self._csv.writeheader()
+        self._closed = False
+
+    def add(
+        self, name: str, lines: Any, changes: Mapping[int, tuple[Incident, ...]], last_true: int | None
+    ) -> list[Change]:
+        """Take what changed in a batch.
+
+        Parameters
+        ----------
+        name
+            Of the source.
+        lines
+            Of the rows in it.
+        changes
+            Incidents that changed, by the row.
+        last_true
+            Number of the last incident that had a labelled alert; None without labels.
+        """
+        told = []
+        for row, incidents in changes.items():
+            for incident in incidents:
+                if incident.state == OPEN:
+                    self.count += 1
+                    self._source = {"file": name, "line": int(lines[row])}
+                told.append(Change(incident, row, self._source))
+                if incident.state == CLOSED:
+                    self._ends(told[-1], None if last_true is None else last_true == incident.number)
+        return told
+
+    def _ends(self, change: Change, truth: bool | None) -> None:
+        incident = change.incident
+        if self._csv is not None:
+            record = incident.record(self._top)
+            record["top_features"] = json.dumps(record["top_features"], ensure_ascii=False)
+            self._csv.writerow(record | change.source)
+        elif self._file is not None:
+            self._file.write(json.dumps(change.record(self._top), ensure_ascii=False) + "\n")
+        if self._recorder is not None:
+            where = f"{change.source['file']}, line {change.source['line']}"
+            self._recorder.add_incident(incident, incident.first - self._before, where, truth)
+
+    def close(self, last_true: int | None = None) -> None:
+        """Tell of the incident that is still open, and complete the file; safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        incident = self._model.open_incident
+        if incident is not None:
+            self._ends(Change(incident, -1, self._source), None if last_true is None else last_true == incident.number)
+        if self._file is not None:
+            self._file.close()
