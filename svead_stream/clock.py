@@ -43,6 +43,7 @@ def seconds_of_many(t: Any) -> NDArray[np.float64]:
     return np.array([seconds_of(one) for one in given.tolist()], dtype=np.float64)
 
 
+_MOST_BEHIND = 100
 _FIRST_DATE, _LAST_DATE = 631_152_000.0, 4_102_444_800.0  # 1990 and 2100: seconds between them are shown as dates
 
 
@@ -58,35 +59,43 @@ def shown(time: float) -> str | float | None:
 
 @dataclass
 class Clock:
-    """Makes times that never go back of those that events bring, and counts what is odd about them.
+    """Makes times that do not go back of those that events bring, and counts what is odd about them.
 
-    An event without a time, or with an earlier one than before, happened at the latest time known so far.
+    An event without a time, or with an earlier one than before, happened at the latest time known so far. One time
+    stamp from the future must not hold the clock for ever: after 100 events in a row with earlier times it is set back.
     """
 
     latest: float = math.nan
     n_missing: int = 0
     n_backward: int = 0
     n_duplicate: int = 0
+    behind: int = 0  # events in a row with earlier times
 
     def advance(self, time: float) -> float:
         """The time of the next event."""
-        if time > self.latest:
-            self.latest = time
-        else:
-            self.n_missing += math.isnan(time)
-            self.n_backward += time < self.latest
-            self.n_duplicate += time == self.latest
-            self.latest = time if math.isnan(self.latest) else self.latest
-        return self.latest
+        if time < self.latest:
+            self.n_backward += 1
+            self.behind += 1
+            if self.behind < _MOST_BEHIND:
+                return self.latest
+        elif math.isnan(time):
+            self.n_missing += 1
+            return self.latest
+        self.n_duplicate += time == self.latest
+        self.latest, self.behind = time, 0
+        return time
 
     def advance_many(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
         """The times of the next events."""
         latest = np.fmax.accumulate(np.concatenate([[self.latest], times]))
-        before, self.latest = latest[:-1], float(latest[-1])
+        before, now = latest[:-1], latest[1:]
+        backward = times < before
+        if self.behind or backward.any():  # how many in a row decides: that is for the loop
+            return np.array([self.advance(time) for time in times.tolist()], dtype=np.float64)
+        self.latest = float(latest[-1])
         self.n_missing += int(np.count_nonzero(np.isnan(times)))
-        self.n_backward += int(np.count_nonzero(times < before))
         self.n_duplicate += int(np.count_nonzero(times == before))
-        return latest[1:]
+        return now
 
     def summary(self) -> str:
         """What was odd about the times, in a line; empty where nothing was."""

@@ -28,6 +28,8 @@ from svead_stream.ranks import Ranks, rules_for
 from svead_stream.record import Incident, Judged, Reasons, Verdict, Verdicts
 from svead_stream.spans import rate, span
 
+_CLOCK = ("n_missing", "n_backward", "n_duplicate", "behind")  # what is saved of the clock beside its time
+
 __all__ = ["ConformalFilter", "Incident", "Verdict", "Verdicts"]
 
 
@@ -413,7 +415,7 @@ class ConformalFilter(base.AnomalyFilter):
         with self._lock:
             fields = self._settings | {
                 "protect": self.protect,
-                "clock": [self.clock_.n_missing, self.clock_.n_backward, self.clock_.n_duplicate],
+                "clock": [getattr(self.clock_, name) for name in _CLOCK],
                 "incidents": self._incidents.saved(),
             }
             detector = np.frombuffer(self.detector.to_bytes(), dtype=np.uint8)  # type: ignore[attr-defined]
@@ -436,8 +438,8 @@ class ConformalFilter(base.AnomalyFilter):
             model._ranks = Ranks(rules, model.capacity, recent, withheld, counters, pace)
             model._ranks.check()
             model._incidents = Incidents.restored(fields["incidents"])
-            n_missing, n_backward, n_duplicate = map(snapshot.count, fields["clock"])
-            model.clock_ = Clock(float(pace[LATEST]), n_missing, n_backward, n_duplicate)
+            counts = dict(zip(_CLOCK, map(snapshot.count, fields["clock"]), strict=True))
+            model.clock_ = Clock(float(pace[LATEST]), **counts)
             if (model.open_incident is not None) != bool(counters[OPEN]) or model.n_incidents_ != counters[INCIDENTS]:
                 raise ValueError("its incidents are impossible")
         except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -79,7 +79,7 @@ class Ranks:
             np.zeros(capacity),
             np.zeros(capacity, np.uint8),
             np.zeros(ranks.N_COUNTERS, np.int64) if counters is None else counters.copy(),
-            np.array([0.0, math.nan, math.nan, math.nan]) if pace is None else pace.copy(),
+            np.array([0.0, 0.0, math.nan, math.nan]) if pace is None else pace.copy(),
         )
         self.window.recent[:known] = recent
         self.window.ordered[:known] = np.sort(recent)
@@ -146,7 +146,7 @@ class Ranks:
     def check(self) -> None:
         """Raise a ValueError if a stream cannot stand where the counters and the pace say."""
         counters = self.window.counters.tolist()
-        credit, first, latest, alert_time = self.window.pace.tolist()
+        credit, elapsed, latest, alert_time = self.window.pace.tolist()
         judged, alerts, incidents, is_open = (
             counters[at] for at in (ranks.JUDGED, ranks.ALERTS, ranks.INCIDENTS, ranks.OPEN)
         )
@@ -156,6 +156,11 @@ class Ranks:
             raise ValueError("its numbers of events, alerts and incidents are impossible")
         if not counters[ranks.OWN_ALERTS] <= alerts or not counters[ranks.ALERT_AT] <= judged:
             raise ValueError("its last alert is impossible")
-        times_fit = math.isnan(first) if math.isnan(latest) else first <= latest and not alert_time > latest
-        if not times_fit or not abs(credit) <= ranks.MOST_CREDIT or np.isinf(self.window.pace).any():
+        if (
+            not elapsed >= 0
+            or alert_time > latest
+            or (elapsed > 0 and math.isnan(latest))
+            or not abs(credit) <= ranks.MOST_CREDIT
+            or np.isinf(self.window.pace).any()
+        ):
             raise ValueError("its times are impossible")

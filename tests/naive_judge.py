@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -65,14 +66,14 @@ class NaiveJudge:
         return {"p_value": p, "alert": alert, "incident": number, "opens": opens, "closes": closes}
 
     def passed(self) -> float:
-        """Seconds since the first event whose time is known; NaN if there is none."""
-        known = [time for time in self.times if not math.isnan(time)]
-        return known[-1] - known[0] if known else math.nan
+        """Seconds from event to event; more than a day between two counts as one."""
+        steps = [after - before for before, after in itertools.pairwise(self.times)]
+        return sum(min(step, 86_400.0) for step in steps if step > 0)
 
     def opening_level(self) -> float:
         amount, in_time = self.rate
         if in_time:
-            amount = amount * self.passed() / len(self.times) if self.passed() > 0 else 0.0
+            amount = amount * self.passed() / max(len(self.times), 1)
         level = min(0.5, amount * 2.0**self.credit)
         return max(level, 1 / (len(self.recent) + 1)) if self.credit >= 1 else level
 
@@ -86,19 +87,25 @@ class NaiveJudge:
 
     def burns_in(self) -> bool:
         amount, in_time = self.burn_in
-        return not (self.passed() if in_time else len(self.times)) >= amount
+        return (self.passed() if in_time else len(self.times)) < amount
 
     def is_over(self, n: int, time: float) -> bool:
         amount, in_time = self.hold_off
         own = self.incidents[-1]
-        return time - own["times"][-1] > amount if in_time else n - own["events"][-1] > amount
+        return (
+            time - min(own["times"][-1], *self.times[own["events"][-1] :]) > amount
+            if in_time
+            else n - own["events"][-1] > amount
+        )
 
 
 def judge_all(judge: NaiveJudge, scores: Sequence[float], times: Sequence[float] | None = None) -> list[dict[str, Any]]:
     """Verdicts on scores, whose times may go back, repeat and miss."""
-    verdicts, latest = [], math.nan
+    verdicts, latest, behind = [], math.nan, 0
     for i, score in enumerate(scores):
-        if times is not None and not times[i] <= latest and not math.isnan(times[i]):
-            latest = times[i]
+        time = math.nan if times is None else times[i]
+        behind = behind + 1 if time < latest else behind if math.isnan(time) else 0
+        if not math.isnan(time) and (behind == 0 or behind == 100):
+            latest, behind = time, 0
         verdicts.append(judge.judge(score, latest))
     return verdicts

@@ -118,7 +118,7 @@ def forged(change: dict[str, Any], arrays: dict[str, Any] | None = None) -> byte
         forged({"incident_rate": 0}),
         forged({"burn_in": []}),
         forged({"clock": [0, 0]}),
-        forged({"clock": [0, 0, -1]}),
+        forged({"clock": [0, 0, 0, -1]}),
         forged({"clock": None}),
         forged({}, {"counters": np.zeros(3, np.int64)}),
         forged({}, {"pace": np.zeros(4, np.int64)}),
@@ -170,7 +170,8 @@ def put(at: int, value: float) -> Any:
         ("counters", ranks.ALERT_AT, 301),
         ("pace", ranks.CREDIT, 6.0),
         ("pace", ranks.CREDIT, np.nan),
-        ("pace", ranks.FIRST, 5.0),
+        ("pace", ranks.ELAPSED, 5.0),
+        ("pace", ranks.ELAPSED, -1.0),
         ("pace", ranks.LATEST, np.inf),
     ],
 )

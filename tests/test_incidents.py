@@ -42,6 +42,7 @@ def stamps(n: int, seed: int, step: float = 60.0) -> Any:
     times = START + np.cumsum(rng.choice([0.0, step, step, step, 5 * step], n))
     times[rng.random(n) < 0.02] -= 10 * step
     times[rng.random(n) < 0.02] = np.nan
+    times[n // 2] = START + 1e9  # one from the future, which must not hold the clock for ever
     return times
 
 
@@ -256,6 +257,19 @@ def test_times_that_are_none_or_too_few_are_refused_and_nothing_is_learned() -> 
     with pytest.raises(ValueError, match="2 dimensions"):
         model.judge_many(np.ones((5, 2)), t=np.ones((5, 2)))
     assert model.to_bytes() == before
+
+
+def test_one_time_from_the_future_changes_little() -> None:
+    rng = np.random.default_rng(8)
+    scores, times = rng.gamma(2, 1, (20_000, 1)), START + 60.0 * np.arange(20_000)
+    model = ConformalFilter(BatchEcho(), incident_rate="5/day", hold_off="10m")
+    times[5_000] = START + 1e11
+    verdicts = model.judge_many(scores, t=times)
+    opened = [i for i, changes in verdicts.changes.items() if any(c.state == "open" for c in changes)]
+    assert len([i for i in opened if i > 6_000]) == pytest.approx(5 * 14_000 / 1_440, rel=0.2)
+    assert len(opened) == pytest.approx(5 * 20_000 / 1_440, rel=0.2)
+    assert model.clock_.latest == times[-1]
+    assert model.clock_.n_backward == 100
 
 
 def test_odd_times_are_counted_and_never_fatal() -> None:

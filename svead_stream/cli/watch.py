@@ -67,7 +67,7 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
 
 
 class _Patience:
-    """How long to wait for another row; once it is over it stays so, also if a last line without an end is read then."""
+    """How long to wait for another row; once it is over it stays so, also if an unfinished line is read then."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds

@@ -17,8 +17,8 @@ from svead_stream.kernels.simd import kernel, short_kernel
 # entered, events judged and alerts in all, incidents, whether one is open, how many alerts it had, and the last of them
 OLDEST, KNOWN, WITHHELD, ENTERED, JUDGED, ALERTS, INCIDENTS, OPEN, OWN_ALERTS, ALERT_AT = range(10)
 N_COUNTERS = 10
-# positions in its pace: credit for incidents, and the times of the first event, the latest one, and the last alert
-CREDIT, FIRST, LATEST, ALERT_TIME = range(4)
+# positions in its pace: credit for incidents, the time that has passed, and the times of the latest event and alert
+CREDIT, ELAPSED, LATEST, ALERT_TIME = range(4)
 N_PACE = 4
 
 # what is said of an event: it is an alert, it belongs to an incident, it opens one, it shows that one was over
@@ -26,6 +26,9 @@ ALERT, MEMBER, OPENS, CLOSES = 1, 2, 4, 8
 
 MOST_CREDIT = 5.0  # either way: what opens an incident is at most 32 times rarer or commoner than usual
 _COMMONEST = 0.5  # p-value that can open an incident
+_LONGEST_STEP = (
+    86_400.0  # seconds between two events that count as passed: a gap, or a wrong time, is not a year of rest
+)
 _TAIL = 20  # one in so many scores is among the highest, which tell how scores thin out
 _FIRST_ALERTS = 2  # of an incident, whose scores are ranked like others: short incidents are part of every stream
 _LAST_ALERT = 1000  # of an incident, after which its scores are ranked like others: it may be there to stay
@@ -63,8 +66,7 @@ def opening_level(rules: Rules, counters: I64, pace: F64) -> float:
     """The p-value up to which an event opens an incident, if none is open."""
     rate, credit = rules.rate, pace[CREDIT]
     if rules.rate_in_time:  # an event is as much time as it was so far
-        passed = pace[LATEST] - pace[FIRST]
-        rate = rate * passed / counters[JUDGED] if passed > 0.0 else 0.0
+        rate = rate * pace[ELAPSED] / max(counters[JUDGED], 1)
     level = min(_COMMONEST, rate * 2.0**credit)
     # Where incidents are to be rarer than the window can tell, it is the strangest of its events, once one is due.
     return max(level, 1.0 / (counters[KNOWN] + 1)) if credit >= 1.0 else level
@@ -73,8 +75,7 @@ def opening_level(rules: Rules, counters: I64, pace: F64) -> float:
 @kernel
 def burns_in(rules: Rules, counters: I64, pace: F64) -> bool:
     """Whether the next event is among the first, whose ranks mean nothing yet."""
-    passed = pace[LATEST] - pace[FIRST] if rules.burn_in_in_time else counters[JUDGED]
-    return not passed >= rules.burn_in  # also where no time is known yet
+    return (pace[ELAPSED] if rules.burn_in_in_time else counters[JUDGED]) < rules.burn_in
 
 
 @kernel
@@ -140,10 +141,11 @@ def follow(alert: bool, opens: bool, burning: bool, time: float, rules: Rules, w
     """Move on by an event that is an alert, or none, and may open an incident; returns what is said of it."""
     counters, pace = window.counters, window.pace
     said = ALERT if alert else 0
-    passed = time - pace[LATEST]
-    if math.isnan(pace[FIRST]):
-        pace[FIRST] = time
+    passed = time - pace[LATEST] if pace[LATEST] <= time else 0.0
+    pace[ELAPSED] += min(passed, _LONGEST_STEP)
     pace[LATEST] = time
+    if pace[ALERT_TIME] > time:  # the clock was set back
+        pace[ALERT_TIME] = time
     if counters[OPEN] and ends(rules, counters, pace):
         counters[OPEN] = 0
         said |= CLOSES
@@ -159,7 +161,7 @@ def follow(alert: bool, opens: bool, burning: bool, time: float, rules: Rules, w
         pace[ALERT_TIME] = time
         said |= MEMBER
     if not burning:
-        due = rules.rate * (passed if passed > 0.0 else 0.0) if rules.rate_in_time else rules.rate
+        due = rules.rate * (passed if rules.rate_in_time else 1.0)
         pace[CREDIT] = min(MOST_CREDIT, pace[CREDIT] + due)
     counters[ALERTS] += alert
     counters[JUDGED] += 1

@@ -11,8 +11,8 @@ from _real import Machine, NabSeries, Series
 def _nab(window: list[int], weight: list[float], start: int = 0) -> NabSeries:
     windows = np.array(window)
     n_windows = len({*window} - {-1})
-    X = np.zeros((len(window), 1))
-    return NabSeries("nab", "made", X, (windows >= 0).astype(np.int64), start, windows, np.array(weight), n_windows)
+    time, X, y = np.arange(float(len(window))), np.zeros((len(window), 1)), (windows >= 0).astype(np.int64)
+    return NabSeries("nab", "made", time, X, y, start, windows, np.array(weight), n_windows)
 
 
 # Two windows, the first detection in each worth most, and false alarms worth -1 or less where a window has just ended.
@@ -99,7 +99,8 @@ def test_a_rank_counts_all_scores_as_high_among_those_before() -> None:
 
 def test_alerts_of_the_demo_leave_out_the_zeros_of_a_detector_that_warms_up() -> None:
     scores = np.array([0.0, 0.0, 2.0, 1.0, 3.0, 2.0])
-    assert _judge.alert_p_values(scores, 0.4, window=100) == pytest.approx([1, 1, 1, 2 / 2, 1 / 3, 3 / 4])
+    assert _judge.alert_p_values(scores, 100) == pytest.approx([1, 1, 1, 2 / 2, 1 / 3, 3 / 4])
+    assert _judge.alert_p_values(np.zeros(3), 100) == pytest.approx([1, 1, 1])
 
 
 def test_a_lone_peak_in_a_window_scores_100_after_ranking() -> None:
@@ -121,7 +122,7 @@ def test_skab_pools_its_runs_and_takes_each_threshold_from_quiet_rows() -> None:
     scores = np.linspace(0.0, 1.0, 410)
     scores[:150] = 99.0  # not quiet: before the rows that the threshold is taken from
     scores[400:] = [9, 9, 9, 0, 9, 0, 0, 0, 0, 0]
-    runs = [Series("skab", name, np.zeros((410, 8)), y, 400) for name in "ab"]
+    runs = [Series("skab", name, np.arange(410.0), np.zeros((410, 8)), y, 400) for name in "ab"]
     silent = np.zeros(410)
     figures = _judge.judge_skab(runs, [scores, silent])
     assert figures["f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 5))
@@ -141,7 +142,7 @@ def test_a_series_with_one_label_is_left_out_of_auc_and_ap() -> None:
 def test_an_alert_in_a_fault_finds_it_and_others_are_false() -> None:
     y = np.zeros(10, dtype=np.int64)
     y[4:6] = y[8:9] = 1
-    one = Machine("demo", "made", np.zeros((10, 1)), y, 2, ((4, 6), (8, 9)))
+    one = Machine("demo", "made", np.arange(10.0), np.zeros((10, 1)), y, 2, ((4, 6), (8, 9)))
     alerts = np.zeros(10, dtype=bool)
     alerts[[0, 3, 4, 5, 7]] = True  # the first is too early to count
     assert _judge.found_and_false(one, alerts) == (1, 2)

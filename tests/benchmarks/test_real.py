@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import _peers
 import _rcf
 import _real
+import _scores
 import numpy as np
 import pytest
 import real
 
 OURS_AND_FLOOR = "svead,trivial"
-
-
-@pytest.fixture(autouse=True)
-def _one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_real, "MACHINES", (7,))
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    """A series of NAB's form with one peak, and a run of SKAB's with a lasting fault."""
-    rng = np.random.default_rng(0)
-    for name in ("nab", "skab"):
-        (tmp_path / "data" / name).mkdir(parents=True)
-    value, window = rng.normal(size=600), np.full(600, -1)
-    window[400:420], value[402] = 0, 30.0
-    weight = np.where(window >= 0, 0.9, -1.0)
-    probation = np.arange(600) < 90
-    path = tmp_path / "data" / "nab" / "peak.npz"
-    np.savez(path, value=value, window=window, weight=weight, probation=probation, n_windows=1)
-    X, y = rng.normal(size=(700, 3)), np.zeros(700, dtype=np.int64)
-    X[600:], y[600:] = X[600:] + 8.0, 1
-    np.savez(tmp_path / "data" / "skab" / "fault.npz", X=X, y=y)
-    return tmp_path / "data"
+pytestmark = pytest.mark.usefixtures("one_machine")
 
 
 def _run(data: Path, results: Path, *more: str) -> None:
@@ -72,7 +52,7 @@ def test_a_second_run_scores_nothing_again_and_knows_a_file_that_has_changed(
     assert second.err == ""
     assert second.out == first.out
     with np.load(data / "skab" / "fault.npz") as run:
-        shorter = {"X": run["X"][:650], "y": run["y"][:650]}
+        shorter = {key: run[key][:650] for key in run}
     np.savez(data / "skab" / "fault.npz", **shorter)
     _run(data, tmp_path, "--detectors", "trivial")
     assert capsys.readouterr().err.splitlines() == ["trivial z-score on skab/fault, seed 0"]
@@ -104,7 +84,7 @@ def test_a_file_of_another_form_is_named(data: Path, tmp_path: Path, capsys: pyt
     np.savez(data / "nab" / "wrong.npz", value=np.zeros(3))
     with pytest.raises(SystemExit):
         _run(data, tmp_path)
-    assert "wrong.npz has the keys ['value']; value, window" in capsys.readouterr().err
+    assert "wrong.npz has the keys ['value']; time, value, window" in capsys.readouterr().err
 
 
 def test_the_forest_is_named_and_left_out_where_there_is_no_maven(
@@ -138,7 +118,7 @@ def test_a_peer_that_fails_or_is_not_installed_does_not_end_the_comparison(
 def test_a_detector_that_cannot_tell_yet_scores_zero(data: Path) -> None:
     one = _real.nab(data / "nab")[0]
     detector = _peers.Detector("early", "raw", lambda setting: lambda X: np.r_[np.inf, np.nan, np.ones(len(X) - 2)])
-    assert real.score(detector, one, 0)[:3].tolist() == [0.0, 0.0, 1.0]
+    assert _scores.score(detector, one, 0)[:3].tolist() == [0.0, 0.0, 1.0]
 
 
 def test_the_floor_counts_deviations_from_what_was_seen_before() -> None:
@@ -146,3 +126,19 @@ def test_the_floor_counts_deviations_from_what_was_seen_before() -> None:
     X = np.array([[1.0, 5.0], [3.0, 5.0], [2.0, 5.0], [6.0, 5.0]])
     # A constant feature says nothing; 6 lies 4 above the mean of 1, 3, 2, whose deviation is sqrt(2 / 3).
     assert step(X) == pytest.approx([0.0, 0.0, 0.0, 4.0 / np.sqrt(2.0 / 3.0) / 2.0])
+
+
+def test_the_forest_gives_scores_or_grades(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = np.array([[0.5, 0.0], [3.0, 0.8]], dtype=">f8").tobytes()  # score and grade of each row
+    commands = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        commands.append(command)
+        return subprocess.CompletedProcess(command, 0, said, b"")
+
+    monkeypatch.setattr(_rcf, "_jars", lambda: Path("jars"))
+    monkeypatch.setattr(_rcf.subprocess, "run", run)
+    setting, X = _peers.Setting(1, 6, np.zeros((0, 1))), np.zeros((2, 1))
+    assert _rcf.random_cut_forest(setting)(X).tolist() == [0.5, 3.0]
+    assert _rcf.random_cut_forest_grades(shingle=8)(setting)(X).tolist() == [0.0, 0.8]
+    assert [command[-3:] for command in commands] == [["1", "6", "1"], ["1", "6", "8"]]

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from svead_stream.cli.notify import Notifier, _pause_after, _seconds, describe
+from svead_stream.cli.deliver import _seconds, describe
+from svead_stream.cli.notify import Notifier, _pause_after
 
 LONG = 120.0  # seconds that only a test that fails waits for
 SECRETS = ("user7", "passw0rd", "T0KEN", "k3y", "h3ader")
