@@ -1,4 +1,4 @@
-"""Draws the picture of the README: two days of the demo's machine, their scores, the threshold and the alerts.
+"""Draws the picture of the README: two days of the demo's machine, their scores and incidents.
 
 python docs/picture.py
 """
@@ -23,13 +23,9 @@ BLUE, RED, GOLD, GREY = "#3567c7", "#d1410c", "#8a6d00", "#626d7c"
 def main() -> None:
     table, faults = machine()
     X = np.column_stack([table[name].to_numpy() for name in SENSORS])
-    model = ConformalFilter(StreamingSVEAD(seed=7), alert_rate=10 / MINUTES)
-    scores, thresholds, alerts = [], [], []
-    for start in range(0, len(X), 30):
-        thresholds += [model.threshold] * len(X[start : start + 30])
-        judged = model.score_learn_many(X[start : start + 30])
-        scores += judged.scores.tolist()
-        alerts += judged.alerts.tolist()
+    model = ConformalFilter(StreamingSVEAD(seed=7), incident_rate="4/day", burn_in="1d")
+    verdicts = model.judge_many(X, SENSORS, t=60.0 * np.arange(len(X)))
+    opened = [i for i, changes in verdicts.changes.items() if any(change.state == "open" for change in changes)]
 
     shown = np.arange(FIRST, LAST)
     days = shown / MINUTES + 1
@@ -39,10 +35,10 @@ def main() -> None:
         plot.set_ylabel(name, rotation=0, ha="right", va="center")
         plot.set_yticks([])
     plot = plots[-1]
-    plot.plot(days, np.array(scores)[shown], color=BLUE, linewidth=0.7, label="score")
-    plot.plot(days, np.array(thresholds)[shown], color=GOLD, linewidth=1.2, linestyle="--", label="threshold")
-    hit = shown[np.array(alerts)[shown]]
-    plot.scatter(hit / MINUTES + 1, np.array(scores)[hit], color=RED, s=16, zorder=3, label="alert")
+    plot.plot(days, verdicts.scores[shown], color=BLUE, linewidth=0.7, label="score")
+    for rows, colour, size, label in ((verdicts.incidents, GOLD, 10, "alert"), (opened, RED, 40, "incident opens")):
+        hit = np.array([i for i in rows if FIRST <= i < LAST])
+        plot.scatter(hit / MINUTES + 1, verdicts.scores[hit], color=colour, s=size, zorder=3, label=label)
     plot.set_ylabel("score", rotation=0, ha="right", va="center")
     plot.set_yticks([])
     plot.set_xlabel("day")
