@@ -33,9 +33,9 @@ function momentBeside(t, other) {
 
 function lasting(seconds) {
   for (const [unit, size, smaller, part] of [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]]) {
-    if (seconds < (unit === "min" ? 2 * size : size)) continue;
+    if (seconds < size) continue;
     const parts = Math.round(seconds / part), many = Math.floor(parts * part / size), rest = parts - many * size / part;
-    return `${many} ${unit}` + (rest && unit !== "min" ? ` ${rest} ${smaller}` : "");
+    return `${many} ${unit}` + (rest ? ` ${rest} ${smaller}` : "");
   }
   return Number(seconds.toPrecision(3)) + " s";
 }
