@@ -6,17 +6,15 @@ order of the series.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from _real import Machine, NabSeries, Series
 from _streams import Floats
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from svead_stream import ConformalFilter
 from svead_stream.cli.machine import MINUTES
 
 Rows = NDArray[np.intp]
@@ -30,36 +28,30 @@ P_THRESHOLDS = np.geomspace(1.0 / RANKED_IN, 0.1, 200)  # fine enough: 3 % from 
 QUIET = slice(150, 400)  # rows of a run of SKAB that its threshold is taken from
 QUANTILE = 0.99
 SMOOTHED = 20  # scores in the mean that SKAB is judged on a second time
-ALERT_RATE = 10 / MINUTES  # ten a day, as in the demo
-
-
-class _Replay:
-    """A detector whose scores are known already, for the filter to rank."""
-
-    def score_one(self, x: Any) -> Any:
-        return x
-
-    def learn_one(self, x: Any) -> None: ...
-
-    def score_many(self, X: Any, feature_names: object = None) -> Any:
-        return X
-
-    score_learn_many = score_many
-
-
-def alert_p_values(scores: Floats, alert_rate: float, window: int | None = None) -> Floats:
-    """What ConformalFilter says of scores; it leaves out zeros before the first other score as a warm-up."""
-    replay: Any = _Replay()
-    return ConformalFilter(replay, alert_rate=alert_rate, window=window).judge_many(scores).p_values
+ALERT_RATE = 10 / MINUTES  # ten a day
+ALERTS_RANKED_IN = 1_007  # recent scores that a score of the demo's machine is ranked among: seven alerts' worth
 
 
 def p_values(scores: Floats, window: int) -> Floats:
     """The rank of each score among the last ones before it: (1 + how many are as high) / (1 + how many there are).
 
     Every score counts, also the zeros of a detector that cannot score yet: leaving them out would help some detectors
-    and harm others. Numbering the distinct scores from 1 on keeps their order and hides the zeros from the filter.
+    and harm others.
     """
-    return alert_p_values(rankdata(scores, method="dense").astype(np.float64), 0.01, window)
+    values, ranked = scores.tolist(), np.empty(len(scores))
+    known: list[float] = []  # in order
+    for i, value in enumerate(values):
+        ranked[i] = (1 + len(known) - bisect_left(known, value)) / (1 + len(known))
+        insort(known, value)
+        if len(known) > window:
+            del known[bisect_left(known, values[i - window])]
+    return ranked
+
+
+def alert_p_values(scores: Floats, window: int) -> Floats:
+    """The same for alerts from the start on: zeros before the first other score are left out as a warm-up."""
+    first = int(np.argmax(scores != 0.0))
+    return np.concatenate([np.ones(first), p_values(scores[first:], window)])
 
 
 def smoothed(scores: Floats, span: int = SMOOTHED) -> Floats:
@@ -188,7 +180,7 @@ def found_and_false(one: Machine, alerts: Flags) -> tuple[int, int]:
 
 def judge_demo(series: Sequence[Machine], scores: Sequence[Floats]) -> Figures:
     """Everything about the demo's machines."""
-    alerts = [alert_p_values(s, ALERT_RATE) <= ALERT_RATE for s in scores]
+    alerts = [alert_p_values(s, ALERTS_RANKED_IN) <= ALERT_RATE for s in scores]
     counts = [found_and_false(one, flags) for one, flags in zip(series, alerts, strict=True)]
     found, false = np.mean(counts, axis=0).tolist()
     return _ranking(series, scores) | {"found": found, "false": false}

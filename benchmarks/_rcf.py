@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -39,16 +40,29 @@ def _jars() -> Path:
     return folder
 
 
-def random_cut_forest(setting: Setting) -> Step:
-    """Start a forest with the library's defaults on normalised values, no shingles; it takes a whole stream at once."""
+def _forest(setting: Setting, wanted: int, shingle: int) -> Step:
+    """Start a forest with the library's defaults on normalised values; it takes a whole stream at once."""
     # One processor, as all the others have.
     command = ["java", "-XX:ActiveProcessorCount=1", "-cp", f"{_jars()}/*", str(HERE / "Rcf.java")]
-    command += [str(setting.n_features), str(setting.seed)]
+    command += [str(setting.n_features), str(setting.seed), str(shingle)]
 
     def step(X: Floats) -> Floats:
         done = subprocess.run(command, input=X.astype(">f8").tobytes(), capture_output=True, check=False)
         if done.returncode:
             raise RuntimeError(f"java failed: {done.stderr.decode(errors='replace')[:200]}")
-        return np.frombuffer(done.stdout, dtype=">f8").astype(np.float64)
+        return np.frombuffer(done.stdout, dtype=">f8").reshape(-1, 2)[:, wanted].astype(np.float64)
 
     return step
+
+
+def random_cut_forest(setting: Setting) -> Step:
+    """A forest that gives its scores; it sees one row at a time, as all the others do."""
+    return _forest(setting, 0, shingle=1)
+
+
+def random_cut_forest_grades(shingle: int = 1) -> Callable[[Setting], Step]:
+    """A forest that gives the grades of its own thresholding: 0, or above 0 where it says that a row is an anomaly.
+
+    A shingle is that many rows in a row, which the forest sees as one point.
+    """
+    return lambda setting: _forest(setting, 1, shingle)

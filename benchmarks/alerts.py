@@ -14,7 +14,8 @@ import argparse
 from typing import Any
 
 import numpy as np
-from river import anomaly, base
+from _replay import Replay, alerts_of
+from river import anomaly
 
 from svead_stream import ConformalFilter, StreamingSVEAD
 
@@ -42,24 +43,6 @@ def scores_of(name: str, X: Any) -> list[float]:
         scores.append(float(detector.score_one(x)))
         detector.learn_one(x)
     return scores
-
-
-class Replay(base.AnomalyDetector):
-    """A detector that gives scores worked out before."""
-
-    def learn_one(self, x: Any) -> None:
-        pass
-
-    def score_one(self, x: Any) -> float:
-        return float(x)
-
-
-def alerts_of(model: Any, scores: list[float]) -> Any:
-    alerts = np.zeros(len(scores), dtype=bool)
-    for i, score in enumerate(scores):
-        alerts[i] = model.classify(score)
-        model.learn_one(score)
-    return alerts
 
 
 def main() -> None:
