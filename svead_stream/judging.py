@@ -74,7 +74,7 @@ class ConformalFilter(base.AnomalyFilter):
         default half of `alert_rate`.
     hold_off
         Events, or time such as `"15m"`, without alerts after which an incident is over. By default 0.3 / `alert_rate`
-        events: 30 for 1 %.
+        events, 30 for 1 %, but at most 15 % of the time between two incidents that were asked for.
     burn_in
         How many events, or how much time such as `"1d"`, are learned without alerts at first.
 

@@ -133,7 +133,7 @@ HOLD_OFF = Parameter(
     "hold_off",
     str,
     None,
-    "Events or time (15m) without alerts after which an incident is over; by default 0.3 divided by the alert rate.",
+    "Events or time (15m) without alerts after which an incident is over; by default it follows from the rates.",
     0,
     optional=True,
     parse=span,

@@ -30,7 +30,8 @@ def rules_for(
     # By default a whole number of alerts to a window, so that rounding does not bend the rate.
     capacity = math.ceil(max(5, math.ceil(2500 * alert_rate)) / alert_rate) - 1 if window is None else window
     incidents = Span(alert_rate / 2, False) if incident_rate is None else rate(incident_rate)
-    # Alerts by chance come every 1 / alert_rate events: a quarter of them are closer than this.
+    # Alerts by chance come every 1 / alert_rate events: a quarter of them are closer than this. But as many incidents
+    # as were asked for must have room beside each other.
     quiet = Span(math.ceil(0.3 / alert_rate), False) if hold_off is None else span(hold_off)
     first = span(burn_in)
     rules = Rules(
@@ -40,6 +41,7 @@ def rules_for(
         rate_in_time=incidents.in_time,
         hold_off=quiet.amount,
         hold_off_in_time=quiet.in_time,
+        hold_off_share=0.15 if hold_off is None else 0.0,
         burn_in=first.amount,
         burn_in_in_time=first.in_time,
     )

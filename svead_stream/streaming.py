@@ -27,7 +27,7 @@ _DEFAULT = {parameter.name: parameter.default for parameter in parameters.DETECT
 _SCALINGS = {name: getattr(layout, name.upper()) for name in parameters.SCALING.choices}
 _NAMES = ("short", "long")  # of the memories, in snapshots
 _NO_TIMES = np.zeros(0)
-_NO_RULES = layout.Rules(0.0, 0, 0.0, False, 0.0, False, 0.0, False)
+_NO_RULES = layout.Rules(0.0, 0, 0.0, False, 0.0, False, 0.0, 0.0, False)
 _NO_WINDOW = layout.Window(np.zeros(0), np.zeros(0), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0))
 _TOGETHER = 1024  # rows whose alerts are explained together
 

@@ -16,7 +16,7 @@ class NaiveJudge:
     alert_rate: float = 0.01
     window: int = 2_499
     rate: tuple[float, bool] = (0.005, False)
-    hold_off: tuple[float, bool] = (30, False)
+    hold_off: tuple[float, bool] | None = None
     burn_in: tuple[float, bool] = (256, False)
     recent: list[float] = field(default_factory=list)  # scores
     entered: int = 0
@@ -70,11 +70,12 @@ class NaiveJudge:
         steps = [after - before for before, after in itertools.pairwise(self.times)]
         return sum(min(step, 86_400.0) for step in steps if step > 0)
 
-    def opening_level(self) -> float:
+    def rate_an_event(self, n: int) -> float:
         amount, in_time = self.rate
-        if in_time:
-            amount = amount * self.passed() / max(len(self.times), 1)
-        level = min(0.5, amount * 2.0**self.credit)
+        return amount * self.passed() / max(n, 1) if in_time else amount
+
+    def opening_level(self) -> float:
+        level = min(0.5, self.rate_an_event(len(self.times)) * 2.0**self.credit)
         return max(level, 1 / (len(self.recent) + 1)) if self.credit >= 1 else level
 
     def rarity(self, p: float, score: float) -> float:
@@ -90,8 +91,11 @@ class NaiveJudge:
         return (self.passed() if in_time else len(self.times)) < amount
 
     def is_over(self, n: int, time: float) -> bool:
-        amount, in_time = self.hold_off
         own = self.incidents[-1]
+        if self.hold_off is None:
+            quiet = n - own["events"][-1]
+            return quiet > math.ceil(0.3 / self.alert_rate) or quiet * self.rate_an_event(n) > 0.15
+        amount, in_time = self.hold_off
         return (
             time - min(own["times"][-1], *self.times[own["events"][-1] :]) > amount
             if in_time

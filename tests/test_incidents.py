@@ -60,7 +60,7 @@ def oracle(settings: dict[str, Any]) -> NaiveJudge:
     alert_rate = settings.get("alert_rate", 0.01)
     naive = NaiveJudge(alert_rate, settings.get("window", ConformalFilter(Echo(), alert_rate).capacity))
     naive.rate = tuple(rate(settings.get("incident_rate", alert_rate / 2)))
-    naive.hold_off = tuple(span(settings.get("hold_off", math.ceil(0.3 / alert_rate))))
+    naive.hold_off = tuple(span(settings["hold_off"])) if "hold_off" in settings else None
     naive.burn_in = tuple(span(settings.get("burn_in", 256)))
     return naive
 

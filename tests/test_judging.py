@@ -53,7 +53,7 @@ some_scores = st.lists(
 @given(scores=some_scores, window=st.integers(1, 20))
 def test_p_values_and_alerts_are_those_of_counting_by_hand(scores: list[float], window: int) -> None:
     model = ConformalFilter(Echo(), alert_rate=0.5, window=window, burn_in=0)
-    naive = NaiveJudge(0.5, window, rate=(0.25, False), hold_off=(1, False), burn_in=(0, False))
+    naive = NaiveJudge(0.5, window, rate=(0.25, False), burn_in=(0, False))
     alerts = 0
     for score in scores:
         p_value, alert = model.p_value(score), model.classify(score)

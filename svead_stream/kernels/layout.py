@@ -135,5 +135,6 @@ class Rules(NamedTuple):
     rate_in_time: bool
     hold_off: float  # without alerts, after which an incident is over
     hold_off_in_time: bool
+    hold_off_share: float  # at most this share of the time between two incidents asked for; 0 for any
     burn_in: float  # at first, without alerts
     burn_in_in_time: bool

@@ -62,12 +62,16 @@ def allowed(level: float, known: int) -> int:
 
 
 @kernel
+def rate_an_event(rules: Rules, counters: I64, pace: F64) -> float:
+    """Incidents asked for, an event; those in time by how much time an event was so far."""
+    return rules.rate * pace[ELAPSED] / max(counters[JUDGED], 1) if rules.rate_in_time else rules.rate
+
+
+@kernel
 def opening_level(rules: Rules, counters: I64, pace: F64) -> float:
     """The p-value up to which an event opens an incident, if none is open."""
-    rate, credit = rules.rate, pace[CREDIT]
-    if rules.rate_in_time:  # an event is as much time as it was so far
-        rate = rate * pace[ELAPSED] / max(counters[JUDGED], 1)
-    level = min(_COMMONEST, rate * 2.0**credit)
+    credit = pace[CREDIT]
+    level = min(_COMMONEST, rate_an_event(rules, counters, pace) * 2.0**credit)
     # Where incidents are to be rarer than the window can tell, it is the strangest of its events, once one is due.
     return max(level, 1.0 / (counters[KNOWN] + 1)) if credit >= 1.0 else level
 
@@ -133,7 +137,9 @@ def ends(rules: Rules, counters: I64, pace: F64) -> bool:
     """Whether the open incident is over at the event that is being judged."""
     if rules.hold_off_in_time:
         return pace[LATEST] - pace[ALERT_TIME] > rules.hold_off
-    return counters[JUDGED] - counters[ALERT_AT] > rules.hold_off
+    quiet = counters[JUDGED] - counters[ALERT_AT]
+    most = rules.hold_off_share
+    return quiet > rules.hold_off or (most > 0.0 and quiet * rate_an_event(rules, counters, pace) > most)
 
 
 @kernel
@@ -220,6 +226,7 @@ def judge_event(
     rate_in_time: bool,
     hold_off: float,
     hold_off_in_time: bool,
+    hold_off_share: float,
     burn_in: float,
     burn_in_in_time: bool,
     recent: F64,
@@ -229,7 +236,9 @@ def judge_event(
     pace: F64,
 ) -> tuple[float, int, float]:
     """What `judge` says of a score, and the threshold for the next one; flat arguments cost less."""
-    rules = Rules(alert_rate, least, rate, rate_in_time, hold_off, hold_off_in_time, burn_in, burn_in_in_time)
+    rules = Rules(
+        alert_rate, least, rate, rate_in_time, hold_off, hold_off_in_time, hold_off_share, burn_in, burn_in_in_time
+    )
     window = Window(recent, ordered, withheld, counters, pace)
     level, opening = levels(rules, window)
     p, said = judge(score, time, withhold, level, opening, rules, window)
