@@ -54,8 +54,7 @@ def main() -> None:
     n = parser.parse_args().events
     X = stream(n)
     print(f"Incidents in 1,000 events, {n:,} before and {n:,} after the drift, in bold within 20 % of what was asked;")
-    print("behind them alerts in % of events.
-")
+    print("behind them alerts in % of events.\n")
     print("| detector | asked | filter | stable | during drift | after it |")
     print("|---|---|---|---|---|---|")
     for name in ("StreamingSVEAD", "HalfSpaceTrees"):
