@@ -287,7 +287,8 @@ class ConformalFilter(base.AnomalyFilter):
         """
         with self._lock:
             detector, ranks = self.detector, self._ranks
-            self._check_time(t)
+            if t is None and ranks.needs_time:
+                self._refuse_without_time()
             time = None if t is None else seconds_of(t)
             score = float(detector.score_one(x))
             alert = score > ranks.threshold
@@ -299,13 +300,12 @@ class ConformalFilter(base.AnomalyFilter):
                 detector.learn_one(x)  # if it refuses the event nothing has changed
             return self._follow(score, time, withhold, reasons)
 
-    def _check_time(self, t: Any) -> None:
-        """Raise a ValueError if parameters are given in time and events come without."""
-        if t is None:
-            for name, parse in (("incident_rate", rate), ("hold_off", span), ("burn_in", span)):
-                value = self._settings[name]
-                if isinstance(value, str) and parse(value).in_time:
-                    raise ValueError(f"{name}={value!r} is given in time: say when each event happened (t=...)")
+    def _refuse_without_time(self) -> None:
+        """Raise a ValueError that names what is given in time."""
+        for name, parse in (("incident_rate", rate), ("hold_off", span), ("burn_in", span)):
+            value = self._settings[name]
+            if isinstance(value, str) and parse(value).in_time:
+                raise ValueError(f"{name}={value!r} is given in time: say when each event happened (t=...)")
 
     def _follow(self, score: float, time: float | None, withhold: bool, reasons: Reasons | None) -> Verdict:
         """Enter a score, and tell the verdict."""
@@ -335,7 +335,8 @@ class ConformalFilter(base.AnomalyFilter):
 
         """
         detector = self.detector
-        self._check_time(t)
+        if t is None and self._ranks.needs_time:
+            self._refuse_without_time()
         is_ours = isinstance(detector, JudgesMany)
         if is_ours:  # what is no number is refused before anything is learned
             feature_names, X = table(X, feature_names)
@@ -399,6 +400,8 @@ class ConformalFilter(base.AnomalyFilter):
 
     def learn_one(self, *args: Any, **learn_kwargs: Any) -> None:
         """Learn an event: its score, and unless it is an alert to be protected from, the event itself."""
+        if self._ranks.needs_time:
+            self._refuse_without_time()
         with self._lock:
             score = float(self.detector.score_one(*args))
             withhold = self.classify(score) and self._withholds()

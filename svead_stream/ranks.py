@@ -66,6 +66,8 @@ class Ranks:
     ----------
     window
         The arrays.
+    needs_time
+        Whether the rules are given in time.
     threshold
         The score that an event has to exceed to be an alert; infinite where none can be.
     """
@@ -88,7 +90,8 @@ class Ranks:
         self.window.withheld[:known] = withheld
         own = self.window.counters
         own[ranks.OLDEST], own[ranks.KNOWN], own[ranks.WITHHELD] = 0, known, np.count_nonzero(withheld)
-        self._to_judge = (*rules, *self.window)
+        self.needs_time = rules.rate_in_time or rules.hold_off_in_time or rules.burn_in_in_time
+        self._to_judge = (np.array(rules, dtype=np.float64), *self.window)
         self.find_threshold()
 
     def find_threshold(self) -> None:

@@ -242,6 +242,8 @@ def test_parameters_in_time_need_the_time_of_events() -> None:
             model.judge_one({0: 1.0})
         with pytest.raises(ValueError, match="is given in time"):
             model.judge_many(np.ones((3, 1)))
+        with pytest.raises(ValueError, match="is given in time"):
+            model.learn_one({0: 1.0})
         assert model.n_seen_ == 0
         assert model.judge_one({0: 1.0}, math.nan).score == 1.0  # unknown for once is fine
 

@@ -118,14 +118,17 @@ def enter(score: float, at: int, withhold: bool, least: int, window: Window) -> 
     else:
         counters[KNOWN] += 1
     slot = slot - capacity if slot >= capacity else slot
-    if hole < at:
-        at -= 1
-        for j in range(hole, at):
-            ordered[j] = ordered[j + 1]
+    if hole < at:  # both loops run upwards from 0 over a slice: only so are they compiled to vectors
+        part = ordered[hole:at]
+        for j in range(part.shape[0] - 1):
+            part[j] = part[j + 1]
+        part[part.shape[0] - 1] = score
     else:
-        for j in range(hole, at, -1):
-            ordered[j] = ordered[j - 1]
-    ordered[at] = score
+        part, moved = ordered[at : hole + 1], score
+        for j in range(part.shape[0]):
+            own = part[j]
+            part[j] = moved
+            moved = own
     recent[slot] = score
     window.withheld[slot] = withhold
     counters[WITHHELD] += withhold
@@ -215,31 +218,36 @@ def judge(
     return p, said
 
 
+@kernel
+def unpacked(packed: F64) -> Rules:
+    """Rules from an array, in the order of their fields."""
+    return Rules(
+        packed[0],
+        int(packed[1]),
+        packed[2],
+        packed[3] != 0.0,
+        packed[4],
+        packed[5] != 0.0,
+        packed[6],
+        packed[7],
+        packed[8] != 0.0,
+    )
+
+
 @short_kernel
 def judge_event(
     score: float,
     time: float,
     withhold: bool,
-    alert_rate: float,
-    least: int,
-    rate: float,
-    rate_in_time: bool,
-    hold_off: float,
-    hold_off_in_time: bool,
-    hold_off_share: float,
-    burn_in: float,
-    burn_in_in_time: bool,
+    packed_rules: F64,
     recent: F64,
     ordered: F64,
     withheld: U8,
     counters: I64,
     pace: F64,
 ) -> tuple[float, int, float]:
-    """What `judge` says of a score, and the threshold for the next one; flat arguments cost less."""
-    rules = Rules(
-        alert_rate, least, rate, rate_in_time, hold_off, hold_off_in_time, hold_off_share, burn_in, burn_in_in_time
-    )
-    window = Window(recent, ordered, withheld, counters, pace)
+    """What `judge` says of a score, and the threshold for the next one; flat arguments, and few, cost less."""
+    rules, window = unpacked(packed_rules), Window(recent, ordered, withheld, counters, pace)
     level, opening = levels(rules, window)
     p, said = judge(score, time, withhold, level, opening, rules, window)
     level, opening = levels(rules, window)
