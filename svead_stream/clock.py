@@ -20,6 +20,8 @@ def seconds_of(t: Any) -> float:
     """A time as seconds: a number is taken as such, dates are counted from 1970 on, None and NaN are no time."""
     if t is None:
         return math.nan
+    if t != t:  # NaN, and pandas' and NumPy's NaT
+        return math.nan
     if isinstance(t, datetime):
         return (t if t.tzinfo is not None else t.replace(tzinfo=UTC)).timestamp()
     if isinstance(t, np.datetime64):

@@ -15,6 +15,8 @@ from svead_stream import snapshot
 from svead_stream.kernels.ranks import CLOSES, MEMBER, OPENS
 from svead_stream.record import CLOSED, OPEN, UPDATE, Incident, Reasons
 
+_HIGHEST = 1e100  # score that weighs in the blame: sums stay finite, whatever a detector says
+
 
 @dataclass
 class _Current:
@@ -35,7 +37,7 @@ class _Current:
         self.alerts += 1
         self.peak, self.p_value = max(self.peak, score), min(self.p_value, p_value)
         for name, share in (reasons or {}).items():
-            self.blame[name] = self.blame.get(name, 0.0) + share * score
+            self.blame[name] = self.blame.get(name, 0.0) + share * min(score, _HIGHEST)
 
     def seen(self, state: str) -> Incident:
         """What is known of it now."""
@@ -123,7 +125,9 @@ class Incidents:
         blame = {snapshot.name_from_json(name): _finite(amount) for name, amount in given["blame"]}
         number, first, last, alerts = (snapshot.count(given[name]) for name in ("number", "first", "last", "alerts"))
         start, end = (math.nan if given[name] is None else _finite(given[name]) for name in ("start", "end"))
-        peak, p_value = _finite(given["peak"]), _finite(given["p_value"])
+        peak, p_value = float(given["peak"]), _finite(given["p_value"])  # a foreign detector's may be infinite
+        if math.isnan(peak):
+            raise ValueError("the open incident is impossible")
         current = _Current(number, first, start, last, end, alerts, peak, p_value, blame)
         if not 0 < current.first <= current.last or not 0 < current.alerts <= current.last - current.first + 1:
             raise ValueError("the open incident is impossible")

@@ -157,8 +157,8 @@ class ConformalFilter(base.AnomalyFilter):
             raise ValueError(f"{min(unknown)} cannot be changed: there are {', '.join(self._settings)}")
         parameters.check_alerts(**self._named(**settings))
         with self._lock:
+            self._ranks = self._ranks.changed(*rules_for(**self._settings | settings))
             self._settings |= settings
-            self._ranks = self._ranks.changed(*rules_for(**self._settings))
 
     @property
     def alert_rate(self) -> float:
@@ -342,6 +342,8 @@ class ConformalFilter(base.AnomalyFilter):
             feature_names, X = table(X, feature_names)
         in_batches = is_ours or (isinstance(detector, ScoresMany) and not isinstance(detector, Explains))
         times = None if t is None else seconds_of_many(t)
+        if times is not None and len(times) != len(X):
+            raise ValueError(f"t has {len(times)} times for {len(X)} events: give one for each")
         if not in_batches or (self.protect and learn):  # whether an event is learned depends on what is said of it
             return self._judge_in_a_loop(records(X, feature_names, keep_missing=is_ours), times, learn)
         with self._lock:
@@ -405,7 +407,7 @@ class ConformalFilter(base.AnomalyFilter):
         with self._lock:
             score = float(self.detector.score_one(*args))
             withhold = self.classify(score) and self._withholds()
-            reasons = self._explain(*args) if self.classify(score) else None
+            reasons = self._explain(args[0]) if self.classify(score) else None
             if not withhold:
                 self.detector.learn_one(*args, **learn_kwargs)
             self._follow(score, None, withhold, reasons)
@@ -466,8 +468,4 @@ class ConformalFilter(base.AnomalyFilter):
 
 def _monotone(times: NDArray[np.float64] | None, n: int, clock: Clock) -> NDArray[np.float64]:
     """The times of n events, none earlier than the one before; the clock moves on."""
-    if times is None:
-        return np.full(n, clock.latest)
-    if len(times) != n:
-        raise ValueError(f"t has {len(times)} times for {n} events: give one for each")
-    return clock.advance_many(times)
+    return np.full(n, clock.latest) if times is None else clock.advance_many(times)

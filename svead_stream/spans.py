@@ -64,7 +64,10 @@ def rate(value: Any) -> Span:
     if parts is None:
         raise ValueError(f"{value!r} is no rate: write a share of the events such as 0.005, or 5/day, 1/h, 2 per week")
     period = parts[2].strip()
-    return Span(float(parts[1]) / seconds(period if period[0].isdigit() else f"1{period}"), True)
+    length = seconds(period if period[:1].isdigit() or period[:1] == "." else f"1{period}")
+    if length == 0:
+        raise ValueError(f"{value!r} is no rate: its time is 0")
+    return Span(float(parts[1]) / length, True)
 
 
 def _number(value: Any) -> float | None:

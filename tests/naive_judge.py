@@ -28,7 +28,7 @@ class NaiveJudge:
     def judge(self, score: float, time: float = math.nan) -> dict[str, Any]:
         """The verdict on the next score."""
         n = len(self.times)
-        opening, burning = self.opening_level(), self.burns_in()
+        opening, belonging, burning = self.opening_level(), self.member_level(), self.burns_in()
         level = 0.0 if burning else self.alert_rate if self.is_open else max(self.alert_rate, opening)
         p = 1.0
         if not math.isnan(score):
@@ -46,7 +46,7 @@ class NaiveJudge:
             self.incidents.append({"events": [], "times": [], "scores": [], "p_values": []})
             self.credit = max(-5.0, self.credit - 1.0)
         number = None
-        if alert and self.is_open:
+        if self.is_open and alert and (opens or p <= belonging):
             own = self.incidents[-1]
             for name, value in (("events", n), ("times", time), ("scores", score), ("p_values", p)):
                 own[name].append(value)
@@ -76,11 +76,17 @@ class NaiveJudge:
 
     def opening_level(self) -> float:
         level = min(0.5, self.rate_an_event(len(self.times)) * 2.0**self.credit)
-        return max(level, 1 / (len(self.recent) + 1)) if self.credit >= 1 else level
+        return max(level, min(0.5, 1 / (len(self.recent) + 1))) if self.credit >= 1 else level
+
+    def member_level(self) -> float:
+        """Alerts by chance, 0.3 in a hold-off at most, must not keep an incident open."""
+        amount, in_time = self.hold_off or (math.ceil(0.3 / self.alert_rate), False)
+        quiet = amount * max(len(self.times), 1) / max(self.passed(), 1e-9) if in_time else amount
+        return max(min(self.alert_rate, 0.3001 / max(quiet, 1e-9)), 1 / (len(self.recent) + 1))
 
     def rarity(self, p: float, score: float) -> float:
         """The p-value of a score above all others falls on, as fast as the highest twentieth of them thin out."""
-        if not self.recent or score <= max(self.recent):
+        if len(self.recent) <= 20 or score <= max(self.recent):
             return p
         highest = sorted(self.recent)[-math.ceil(len(self.recent) / 20) :]
         mean = sum(one - highest[0] for one in highest) / len(highest)

@@ -29,6 +29,7 @@ _COMMONEST = 0.5  # p-value that can open an incident
 _LONGEST_STEP = (
     86_400.0  # seconds between two events that count as passed: a gap, or a wrong time, is not a year of rest
 )
+_BY_CHANCE = 0.3001  # alerts within a hold-off, at most, if they come by chance; rounding must not make it fewer
 _TAIL = 20  # one in so many scores is among the highest, which tell how scores thin out
 _FIRST_ALERTS = 2  # of an incident, whose scores are ranked like others: short incidents are part of every stream
 _LAST_ALERT = 1000  # of an incident, after which its scores are ranked like others: it may be there to stay
@@ -73,7 +74,7 @@ def opening_level(rules: Rules, counters: I64, pace: F64) -> float:
     credit = pace[CREDIT]
     level = min(_COMMONEST, rate_an_event(rules, counters, pace) * 2.0**credit)
     # Where incidents are to be rarer than the window can tell, it is the strangest of its events, once one is due.
-    return max(level, 1.0 / (counters[KNOWN] + 1)) if credit >= 1.0 else level
+    return max(level, min(_COMMONEST, 1.0 / (counters[KNOWN] + 1))) if credit >= 1.0 else level
 
 
 @kernel
@@ -146,14 +147,29 @@ def ends(rules: Rules, counters: I64, pace: F64) -> bool:
 
 
 @kernel
-def follow(alert: bool, opens: bool, burning: bool, time: float, rules: Rules, window: Window) -> int:
-    """Move on by an event that is an alert, or none, and may open an incident; returns what is said of it."""
+def member_level(rules: Rules, counters: I64, pace: F64) -> float:
+    """The p-value up to which an alert belongs to the open incident.
+
+    Alerts by chance must not keep it open: within a hold-off they are a third of one at most.
+    """
+    quiet = rules.hold_off
+    if rules.hold_off_in_time:
+        quiet = quiet * max(counters[JUDGED], 1) / max(pace[ELAPSED], 1e-9)
+    return max(min(rules.alert_rate, _BY_CHANCE / max(quiet, 1e-9)), 1.0 / (counters[KNOWN] + 1))
+
+
+@kernel
+def follow(alert: bool, opens: bool, belongs: bool, burning: bool, time: float, rules: Rules, window: Window) -> int:
+    """Move on by an event that is an alert, or none, and opens an incident or belongs to the open one, if that can be.
+
+    Returns what is said of it.
+    """
     counters, pace = window.counters, window.pace
     said = ALERT if alert else 0
     passed = time - pace[LATEST] if pace[LATEST] <= time else 0.0
     pace[ELAPSED] += min(passed, _LONGEST_STEP)
     pace[LATEST] = time
-    if pace[ALERT_TIME] > time:  # the clock was set back
+    if not pace[ALERT_TIME] <= time:  # it is not known, or the clock was set back
         pace[ALERT_TIME] = time
     if counters[OPEN] and ends(rules, counters, pace):
         counters[OPEN] = 0
@@ -164,7 +180,7 @@ def follow(alert: bool, opens: bool, burning: bool, time: float, rules: Rules, w
         counters[OWN_ALERTS] = 0
         pace[CREDIT] = max(-MOST_CREDIT, pace[CREDIT] - 1.0)
         said |= OPENS
-    if alert and counters[OPEN]:
+    if (belongs or said & OPENS) and counters[OPEN]:
         counters[OWN_ALERTS] += 1
         counters[ALERT_AT] = counters[JUDGED]
         pace[ALERT_TIME] = time
@@ -186,7 +202,7 @@ def rarity(p: float, score: float, window: Window) -> float:
     """
     ordered, known = window.ordered, window.counters[KNOWN]
     tail = (known + _TAIL - 1) // _TAIL
-    if tail == 0 or not score > ordered[known - 1]:
+    if tail < 2 or not score > ordered[known - 1]:
         return p
     start, total = ordered[known - tail], 0.0
     for j in range(known - tail, known):
@@ -206,12 +222,15 @@ def judge(
     are, so that they are counted.
     """
     if math.isnan(score):
-        return 1.0, follow(False, False, level == 0.0, time, rules, window)
+        return 1.0, follow(False, False, False, level == 0.0, time, rules, window)
     counters = window.counters
     known = counters[KNOWN]
     at = lower(window.ordered, known, score)
     p = (known - at + 1) / (known + 1)
-    said = follow(p <= level, p <= level and rarity(p, score, window) <= opening, level == 0.0, time, rules, window)
+    alert = p <= level
+    opens = alert and rarity(p, score, window) <= opening
+    belongs = alert and p <= member_level(rules, counters, window.pace)
+    said = follow(alert, opens, belongs, level == 0.0, time, rules, window)
     lasts = said & MEMBER and _FIRST_ALERTS < counters[OWN_ALERTS] <= _LAST_ALERT
     if (score != 0.0 or known > 0) and (withhold or not lasts):
         enter(score, at, withhold, rules.least, window)
