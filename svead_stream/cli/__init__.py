@@ -24,7 +24,7 @@ __all__ = ["cli", "main"]
 # Each is a function of that name in a module of that name; here is what --help says of it.
 _COMMANDS = {
     "score": "Score the rows of files or of a pipe.",
-    "watch": "Follow a growing file and print alerts as they come.",
+    "watch": "Follow a growing file and tell of incidents as they come.",
     "inspect": "Show what a saved model is and has seen.",
     "demo": "Watch it find faults in a made-up machine, live.",
 }

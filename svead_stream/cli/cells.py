@@ -16,7 +16,7 @@ NEARLY_ALL = 0.9
 _NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)$"
 _WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # as in createdAt and HTTPTime
 _WORD = re.compile(r"\d+|[^\W\d_]+")
-_TIMES = {"time", "timestamp", "stamp", "ts", "date", "datetime", "epoch", "unixtime", "utc", "clock"}
+_TIMES = {"time", "timestamp", "stamp", "ts", "date", "datetime", "epoch", "unixtime", "utc", "clock", "when"}
 _IDS = {"id", "uuid", "guid"}
 _LAST_OF_IDS = {"key", "index", "idx", "no", "nr", "number"}  # but a number of something is an honest count
 

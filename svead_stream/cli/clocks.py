@@ -1,4 +1,4 @@
-"""Columns of time: found out by their first cells, and read as seconds since 1970 in UTC.
+"""Columns of time: found out by their first cells, and read as seconds, since 1970 in UTC where they are dates.
 
 How a column is read is decided once, so that the result does not depend on how the rows are cut into batches. The type
 of its cells may still change from one batch to the next: JSON gives text as soon as one cell of a batch is no time.
@@ -18,9 +18,10 @@ from svead_stream.cli import dates
 from svead_stream.cli.cells import NEARLY_ALL, first_filled, floats, is_number, is_text, says_id, says_time, words
 
 FORMS_READ = (
-    "ISO 8601 (2024-05-01T12:00:00+02:00), dates like 05/13/2024 12:00, 13.05.2024 12:00 and 01 May 2024 12:00:00, "
-    "and s, ms, us or ns since 1970"
+    "ISO 8601 (2024-05-01T12:00:00+02:00), dates like 05/13/2024 12:00, 13.05.2024 12:00, 01 May 2024 12:00:00 and "
+    "20240501120000, s, ms, us or ns since 1970, and seconds that only grow"
 )
+ELAPSED = "elapsed"  # the unit of seconds that are counted from anywhere
 
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between are taken for an epoch
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -38,7 +39,7 @@ class Kind:
     form
         Of text: one of `dates.FORMS`.
     unit
-        Of numbers and text of digits: s, ms, us or ns since 1970; None if they are dates.
+        Of numbers and text of digits: s, ms, us or ns since 1970, or elapsed seconds; None if they are dates.
 
     """
 
@@ -58,7 +59,12 @@ class Kind:
         if _has_time_type(cells.type):
             return _from_time_type(cells)
         if self.unit is None:
+            if self.form == dates.DENSE and pa.types.is_integer(cells.type):
+                cells = pc.cast(cells, pa.string())
             return _from_dates(cells, self.form) if is_text(cells.type) else np.full(len(cells), np.nan)
+        if self.unit == ELAPSED:
+            seconds = floats(cells)[0]
+            return np.where(np.isfinite(seconds), seconds, np.nan)
         if is_number(cells.type) or is_text(cells.type):
             return _from_epoch(_numbers(cells), cells.is_valid().to_numpy(), _PER_SECOND[self.unit])
         return np.full(len(cells), np.nan)
@@ -83,12 +89,12 @@ def find(cells: pa.ChunkedArray | pa.Array, name: str = "", asked: bool = False)
         return None
     if _has_time_type(first.type):
         return Kind()
-    if is_number(first.type):
-        return _find_unit(floats(first)[0], name, asked)
-    if not is_text(first.type):
+    if not is_number(first.type) and not is_text(first.type):
         return None
     values, wrong = floats(first)
-    return _find_unit(values, name, asked) if 1 - wrong.mean() >= enough else _find_form(first, enough)
+    if 1 - wrong.mean() < enough:
+        return _find_form(first, enough)
+    return _find_dense(first, name, asked) or _find_unit(values, name, asked)
 
 
 def goes_forward(seconds: npt.NDArray[np.float64]) -> bool:
@@ -98,16 +104,27 @@ def goes_forward(seconds: npt.NDArray[np.float64]) -> bool:
 
 
 def _find_unit(values: npt.NDArray[np.float64], name: str, asked: bool) -> Kind | None:
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return None
+    values = values[np.isfinite(values)]
     for unit, per_second in _PER_SECOND.items():
-        fits = (values >= _EARLIEST * per_second) & (values < _LATEST * per_second)
-        if asked and fits.mean() >= _HALF:
+        if _are_times(values / per_second, name, asked):
             return Kind(unit=unit)
-        if fits.mean() >= NEARLY_ALL and (says_time(name) or _moves_like_time(values[fits], name)):
-            return Kind(unit=unit)
-    return None
+    # The user knows that it is a clock. One number alone cannot go back.
+    return Kind(unit=ELAPSED) if asked and (len(values) == 1 or goes_forward(values)) else None
+
+
+def _find_dense(cells: pa.ChunkedArray, name: str, asked: bool) -> Kind | None:
+    """Numbers such as 20240501120000: hardly any number is a date by chance, not even one that is an epoch."""
+    kind = Kind(dates.DENSE)
+    return kind if _are_times(kind.seconds(cells), name, asked) else None
+
+
+def _are_times(seconds: npt.NDArray[np.float64], name: str, asked: bool) -> bool:
+    if not len(seconds):
+        return False
+    fits = (seconds >= _EARLIEST) & (seconds < _LATEST)
+    if asked:
+        return bool(fits.mean() >= _HALF)
+    return bool(fits.mean() >= NEARLY_ALL) and (says_time(name) or _moves_like_time(seconds[fits], name))
 
 
 def _moves_like_time(values: npt.NDArray[np.float64], name: str) -> bool:

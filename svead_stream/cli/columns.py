@@ -102,11 +102,11 @@ class Columns:
             Rows that `numbers` has returned.
 
         """
-        if self._clock is None:
+        if self._clock is None and self.time is None:
             return None
-        name, kind = self._clock
-        if name not in batch.table.column_names:
+        if self._clock is None or self._clock[0] not in batch.table.column_names:
             return np.full(batch.table.num_rows, np.nan)
+        name, kind = self._clock
         return kind.seconds(batch.table[name])
 
     def _choose(self, table: pa.Table) -> None:
@@ -155,7 +155,7 @@ class Columns:
             return
         self._clock = name, kind
         if name not in self.known:
-            self.left_out[name] = "clock"
+            self.left_out[name] = "clock, in seconds" if kind.unit == clocks.ELAPSED else "clock"
 
     def _asked_clock(self, name: str, cells: pa.ChunkedArray) -> clocks.Kind | None:
         kind = clocks.find(cells, name, asked=True)

@@ -21,7 +21,7 @@ _DENSE_CLOCK = (
     r"(?P<hour>\d{2})(?:(?P<minute>\d{2})(?:(?P<second>\d{2})(?:[.,](?P<fraction>\d+))?)?)?(?P<half>)" + _ZONE
 )
 
-YEAR_FIRST, MONTH_FIRST, DAY_FIRST = "year first", "month first", "day first"
+YEAR_FIRST, MONTH_FIRST, DAY_FIRST, DENSE = "year first", "month first", "day first", "without separators"
 FORMS = {
     YEAR_FIRST: rf"{_YEAR}[-/.]{_MONTH}[-/.]{_DAY}{_THEN_CLOCK}",
     MONTH_FIRST: rf"{_MONTH}[-/.]{_DAY}[-/.]{_YEAR}{_THEN_CLOCK}",
@@ -29,7 +29,7 @@ FORMS = {
     "day, name of the month": rf"\[?{_WEEKDAY}{_DAY}[-/\s]\s*{_MONTH_NAME}[-/,\s]\s*{_YEAR}{_THEN_CLOCK}\]?",
     "name of the month, day": rf"{_WEEKDAY}{_MONTH_NAME}\s+{_DAY},?\s+{_YEAR}{_THEN_CLOCK}",
     "year last": rf"{_WEEKDAY}{_MONTH_NAME}\s+{_DAY}\s+{_CLOCK}\s+{_YEAR}",
-    "without separators": rf"(?P<year>\d{{4}})(?P<month>\d{{2}})(?P<day>\d{{2}})t{_DENSE_CLOCK}",
+    DENSE: rf"(?P<year>\d{{4}})(?P<month>\d{{2}})(?P<day>\d{{2}})(?:t?{_DENSE_CLOCK})?",
 }
 
 Parts = dict[str, pa.Array]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svead_stream.cli.options import option
+from svead_stream.cli.words import counted
 from svead_stream.parameters import SEED
 
 if TYPE_CHECKING:
@@ -42,10 +43,8 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     """
     live = sys.stdout.isatty()
     show = _Show(live)
-    show.line(
-        click.style("A machine with five sensors and an event a minute. Four incidents a day are asked for.", bold=True)
-    )
-    show.line("Day 1 is for learning what is usual. From then on there are faults, of four kinds.")
+    show.line(click.style("A machine: five sensors, an event a minute. Four incidents a day are asked for.", bold=True))
+    show.line("Day 1 is for learning what is usual. Then there are faults, of four kinds.")
     started = time.perf_counter()
     show.status("starting: the first time takes longer, kernels are compiled ...")
     from pyarrow import csv
@@ -135,7 +134,7 @@ class _Score:
 
     def told(self, incident: Incident) -> str:
         """An incident in a line, with the truth about it."""
-        from svead_stream.cli.incidents import span_of
+        from svead_stream.cli.incidents import length
         from svead_stream.cli.machine import clock
 
         fault = self._hit.get(incident.number)
@@ -145,11 +144,11 @@ class _Score:
         start = f"{clock(incident.first - 1):>11}  " + click.style(
             f"INCIDENT {incident.number:>2}", fg="red", bold=True
         )
-        return f"{start}  {span_of(incident):<20}  {f'{sensor} ({share:.0%})':<18}  truth: {truth}"
+        return f"{start}  {length(incident):<10}  {f'{sensor} ({share:.0%})':<17}  truth: {truth}"
 
     def so_far(self, event: int) -> str:
         past = sum(f.start <= event for f in self.faults)
-        return f"{len(self.found)} of {past} faults found, {self.false} false incidents"
+        return f"{len(self.found)} of {counted(past, 'fault')} found, {counted(self.false, 'false incident')}"
 
 
 class _Show:
@@ -184,9 +183,10 @@ def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path:
     n = len(score.faults)
     show.line("")
     show.line(
-        f"{run.n_rows:,} events, {run.model.n_incidents_} incidents: found {len(score.found)} of {n} faults, "
-        f"{len(score.blamed)} of them with the right sensor to blame, and {score.false} false incidents."
+        f"{counted(run.n_rows, 'event')}, {counted(run.model.n_incidents_, 'incident')}: "
+        f"found {len(score.found)} of {counted(n, 'fault')}, and {counted(score.false, 'false incident')}."
     )
+    show.line(f"The right sensor is to blame in {len(score.blamed)} of the {len(score.found)}.")
     show.line(f"Report: {click.style(report_path.resolve().as_uri(), underline=True)}")
     show.line("")
     show.line("Now with a file of your own (CSV, JSON lines or Parquet):")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import click
 
+from svead_stream.cli.words import counted
 from svead_stream.clock import shown
 from svead_stream.judging import ConformalFilter
 from svead_stream.record import CLOSED, OPEN, UPDATE, Incident, top_features
@@ -24,14 +27,14 @@ class Change(NamedTuple):
 
     incident: Incident
     row: int
-    source: dict[str, Any]  # file and line of its first alert
+    source: dict[str, Any] | None  # file and line of its first alert, unless that was in an earlier run
 
     def record(self, top: int) -> dict[str, Any]:
         """What is written of it."""
-        return self.incident.record(top) | {"source": self.source}
+        return self.incident.record(top) | ({} if self.source is None else {"source": self.source})
 
-    def line(self, top: int, values: Mapping[str, float] | None = None) -> str:
-        """One line for people; `values` are those of the features at the event."""
+    def line(self, top: int, values: Mapping[str, float] | None = None, goes_on: bool = False) -> str:
+        """One line for people; `values` are those of the features at the event, if it does not go on for long."""
         incident = self.incident
         tops = top_features(incident.reasons or {}, top)
         named = [(one["feature"], one["share"], (values or {}).get(one["feature"])) for one in tops]
@@ -39,25 +42,26 @@ class Change(NamedTuple):
             f"{name} ({share:.0%})" if value is None else f"{name} = {value:.4g} ({share:.0%})"
             for name, share, value in named
         )
+        so_far = f"{length(incident)}, {counted(incident.alerts, 'alert')}"
         if incident.state == CLOSED:
-            when, what = _clock(incident.end), click.style(f"incident {incident.number} is over", fg="green")
-            return f"{when}{what}  {span_of(incident)}, peak {incident.peak:.3g}  {due}"
-        when, what = _clock(incident.start), click.style(f"incident {incident.number}", fg="red", bold=True)
-        told = f"goes on: {span_of(incident)}, peak" if incident.state == UPDATE else "score"
-        return f"{when}{what}  line {self.source['line']:,}  {told} {incident.peak:.3g}  {due}"
+            when, what = clock(incident.end), click.style(f"incident {incident.number} is over", fg="green")
+            return f"{when}{what}  {so_far}, peak {incident.peak:.3g}  {due}"
+        when, what = clock(incident.start), click.style(f"incident {incident.number}", fg="red", bold=True)
+        where = "" if self.source is None else f"  line {self.source['line']:,}"
+        told = f"goes on: {so_far}, peak" if goes_on or incident.state == UPDATE else "score"
+        return f"{when}{what}{where}  {told} {incident.peak:.3g}  {due}"
 
 
-def span_of(incident: Incident) -> str:
-    """How long it lasted, and how many alerts it had."""
-    long = f"{incident.events:,} rows" if incident.events > 1 else "1 row"
+def length(incident: Incident) -> str:
+    """How long it lasted: in time, if it can be told."""
     if incident.start is not None and incident.end is not None and incident.end > incident.start:
-        long = lasting(incident.end - incident.start)
-    return f"{long}, {incident.alerts:,} alert{'s' if incident.alerts > 1 else ''}"
+        return lasting(incident.end - incident.start)
+    return counted(incident.events, "row")
 
 
-def _clock(time: float | None) -> str:
+def clock(time: float | None) -> str:
     """The time in front of a line, to the second and without the letters for programs; nothing where there is none."""
-    if time is None:
+    if time is None or math.isnan(time):
         return ""
     text = str(shown(round(time))).replace("T", " ").removesuffix("Z")
     return click.style(text, bold=True) + "  "
@@ -69,23 +73,23 @@ class IncidentLog:
     Parameters
     ----------
     model
-        Whose incidents they are.
+        Whose incidents they are; None if it tells of none.
     path
-        Where to write one record an incident: CSV by its name, else JSON lines.
+        Where to write one record an incident: CSV by its name, else JSON lines; - is stdout.
     top
         Features that a record names.
     recorder
         Of the report.
     """
 
-    def __init__(self, model: ConformalFilter, path: str | None, top: int, recorder: Recorder | None) -> None:
+    def __init__(self, model: ConformalFilter | None, path: str | None, top: int, recorder: Recorder | None) -> None:
         self.count = 0
         self._model = model
         self._top = top
         self._recorder = recorder
-        self._before = model.n_seen_  # rows of this run begin after them
-        self._source: dict[str, Any] = {"file": "an earlier run", "line": 0}  # of the open incident
-        self._file = open(path, "w", encoding="utf-8", newline="") if path is not None else None  # noqa: SIM115
+        self._before = 0 if model is None else model.n_seen_  # rows of this run begin after them
+        self._source: dict[str, Any] | None = None  # of the open incident; None if it is of an earlier run
+        self._file = None if path is None else _opened(path)
         self._csv: csv.DictWriter[str] | None = None
         if self._file is not None and Path(str(path)).suffix.lower() == ".csv":
             self._csv = csv.DictWriter(self._file, [*_FIELDS, "file", "line"])
@@ -119,16 +123,24 @@ class IncidentLog:
                     self._ends(told[-1], None if last_true is None else last_true == incident.number)
         return told
 
+    def still_open(self) -> Change | None:
+        """The incident that is not over, as it is now."""
+        incident = None if self._model is None else self._model.open_incident
+        return None if incident is None else Change(incident, -1, self._source)
+
     def _ends(self, change: Change, truth: bool | None) -> None:
         incident = change.incident
         if self._csv is not None:
             record = incident.record(self._top)
             record["top_features"] = json.dumps(record["top_features"], ensure_ascii=False)
-            self._csv.writerow(record | change.source)
+            self._csv.writerow(record | (change.source or {}))
         elif self._file is not None:
             self._file.write(json.dumps(change.record(self._top), ensure_ascii=False) + "\n")
+        if self._file is not None:
+            self._file.flush()  # somebody may be following it
         if self._recorder is not None:
-            where = f"{change.source['file']}, line {change.source['line']}"
+            source = change.source
+            where = "an earlier run" if source is None else f"{source['file']}, line {source['line']}"
             self._recorder.add_incident(incident, incident.first - self._before, where, truth)
 
     def close(self, last_true: int | None = None) -> None:
@@ -136,8 +148,12 @@ class IncidentLog:
         if self._closed:
             return
         self._closed = True
-        incident = self._model.open_incident
-        if incident is not None:
-            self._ends(Change(incident, -1, self._source), None if last_true is None else last_true == incident.number)
-        if self._file is not None:
+        change = self.still_open()
+        if change is not None:
+            self._ends(change, None if last_true is None else last_true == change.incident.number)
+        if self._file is not None and self._file is not sys.stdout:
             self._file.close()
+
+
+def _opened(path: str) -> IO[str]:
+    return sys.stdout if path == "-" else open(path, "w", encoding="utf-8", newline="")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from svead_stream.cli.words import counted
 from svead_stream.record import Verdicts
 
 
@@ -78,14 +79,26 @@ class LabelMeasures:
             "false_incidents": self.n_incidents - self._n_true,
         }
 
-    def summary(self) -> list[str]:
-        """Lines for people."""
-        measured = self.result()
+    def summary(self, learn: bool = True) -> list[str]:
+        """Lines for people; without learning there are no incidents to measure."""
+        n_alerts, measured = int(self.alerts.sum()), self.result()
         if measured is None:
-            return ["the label is the same everywhere: nothing to measure"]
-        return [
-            f"found {measured['faults_found']:,} of {measured['faults']:,} labelled stretches "
-            f"in {measured['incidents']:,} incidents, {measured['false_incidents']:,} of them false",
+            return [self._nothing()]
+        lines = [
+            f"found {self.n_found:,} of {counted(self.n_anomalies, 'labelled stretch')} "
+            f"in {counted(self.n_incidents, 'incident')}, {measured['false_incidents']:,} of them false",
             f"ROC AUC {measured['roc_auc']:.4f}, average precision {measured['average_precision']:.4f}; "
-            f"{measured['found']:,} of {measured['anomalies']:,} labelled rows among {int(self.alerts.sum()):,} alerts",
+            f"{measured['found']:,} of {counted(int(measured['anomalies']), 'labelled row')} "
+            f"among {counted(n_alerts, 'alert')}",
         ]
+        return lines if learn else lines[1:]
+
+    def _nothing(self) -> str:
+        """Why there is nothing to measure."""
+        normal, anomalous = self._counts.sum(axis=1).tolist()
+        if not normal and not anomalous:
+            return "no row that could be an alert has a label: nothing to measure"
+        if not anomalous:
+            false = f"{counted(self.n_incidents, 'incident')}, all false" if self.n_incidents else "nothing to measure"
+            return f"no row that could be an alert is labelled as an anomaly: {false}"
+        return "all rows that could be alerts are labelled as anomalies: nothing to measure"

@@ -17,6 +17,7 @@ import pyarrow.parquet
 
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.tables import Batch, Reject
+from svead_stream.cli.words import counted
 from svead_stream.record import FIELDS, Verdicts, top_features
 
 _TOP_FEATURES = pa.list_(pa.struct([("feature", pa.string()), ("share", pa.float64())]))
@@ -230,7 +231,7 @@ class Rejects:
         if not self.count:
             return []
         where = f", kept in {self.path}" if self.path else " (--rejects FILE keeps them)"
-        lines = [f"{self.count:,} row{'s' if self.count > 1 else ''} not scored{where}:"]
+        lines = [f"{counted(self.count, 'row')} not scored{where}:"]
         lines += [f"  {r.source}, line {r.line} {r.reason}" for r in self.first]
         if self.count > len(self.first):
             lines.append(f"  and {self.count - len(self.first):,} more")

@@ -13,6 +13,7 @@ class Progress:
 
     def __init__(self, enabled: bool | None = None) -> None:
         self.enabled = sys.stderr.isatty() if enabled is None else enabled
+        self._is_shown = False
         self.restart()
 
     def restart(self) -> None:
@@ -30,6 +31,7 @@ class Progress:
         if self.enabled:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
+            self._is_shown = bool(text)
 
     def update(self, rows: int, fraction: float | None) -> None:
         """Redraw, unless that was done a moment ago; `fraction` of the input is None where its size is unknown."""
@@ -47,7 +49,8 @@ class Progress:
 
     def clear(self) -> None:
         """Take the line away again, so that what follows starts on a clean one."""
-        self.say("")
+        if self._is_shown:
+            self.say("")
 
 
 def clock(seconds: float) -> str:

@@ -13,6 +13,7 @@ from svead_stream.cli.clocks import Kind, find, goes_forward
 
 _ROWS = 50  # fewer different integers may be so by chance
 _SMALL = 10  # the mean step of a counter of which some rows are missing
+_ROUNDING = 1e-3  # by which equal steps of fractions may differ
 _INTEGER = r"^\s*[+-]?\d+\s*$"
 
 
@@ -64,21 +65,27 @@ def _looks_numeric(cells: pa.ChunkedArray) -> bool:
 def _serial(cells: pa.ChunkedArray, name: str) -> str | None:
     """Whether numbers tell rows apart rather than what is in them: integers that are all different, in order or ids.
 
-    Repeated ones and fractions are measurements, and so are different ones in no order unless the name says more.
+    Repeated ones and fractions are measurements, and so are different ones in no order unless the name says more. But
+    a time that only grows, or the same fraction added row by row, is none.
     """
     first = first_filled(cells)
-    if is_text(first.type):
-        values, wrong = floats(first)
-        first, values = first.filter(pa.array(~wrong)), values[~wrong]
-        if not pc.all(pc.match_substring_regex(first, _INTEGER), min_count=0).as_py():
-            return None
-    elif pa.types.is_integer(first.type):
-        values = floats(first)[0]
-    else:
-        return None
-    if len(values) < _ROWS or pc.count_distinct(first).as_py() < len(values):
+    values = floats(first)[0]
+    first, values = first.filter(pa.array(np.isfinite(values))), values[np.isfinite(values)]
+    if len(values) < _ROWS or pa.types.is_boolean(first.type):
         return None
     steps = np.diff(values)  # 0 where numbers have more digits than a float
-    if steps.all() and ((steps == steps[0]).all() or (steps.min() > 0 and steps.mean() <= _SMALL)):
+    if steps[0] and np.allclose(steps, steps[0], rtol=_ROUNDING, atol=0.0):
+        return "looks like a counter"
+    if says_time(name) and steps.any() and not (steps < 0).any():
+        return "looks like elapsed time"
+    if not _are_integers(first) or pc.count_distinct(first).as_py() < len(values):
+        return None
+    if steps.all() and steps.min() > 0 and steps.mean() <= _SMALL:
         return "looks like a counter"
     return "looks like an id" if says_id(name) else None
+
+
+def _are_integers(cells: pa.ChunkedArray) -> bool:
+    if is_text(cells.type):
+        return bool(pc.all(pc.match_substring_regex(cells, _INTEGER), min_count=0).as_py())
+    return bool(pa.types.is_integer(cells.type))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import svead_stream
+from svead_stream.cli import summary
 from svead_stream.cli.columns import Columns, labels, with_numbers
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.incidents import Change, IncidentLog
+from svead_stream.cli.interrupts import unbroken
 from svead_stream.cli.measures import LabelMeasures
 from svead_stream.cli.options import durations
+from svead_stream.cli.order import Order
 from svead_stream.cli.output import Rejects, Writer, output_format
 from svead_stream.cli.progress import Progress
+from svead_stream.cli.recording import Recording
 from svead_stream.cli.scoring import Scored, Scorer, detector_of
-from svead_stream.cli.sources import Source
+from svead_stream.cli.sources import FIRST_ROWS, Source
 from svead_stream.cli.tables import Batch, CsvOptions, read
+from svead_stream.cli.words import counted, listed
 from svead_stream.judging import ConformalFilter
 from svead_stream.parameters import values_of
 from svead_stream.record import Verdicts
-from svead_stream.report import Alert, Recorder, render
-
-_USUAL = 1024  # recent rows that tell what is usual
+from svead_stream.report import Recorder, render
 
 
 class Run:
@@ -52,15 +55,18 @@ class Run:
         self.rejects = Rejects(options["rejects_path"], options["strict"])
         self.measures = LabelMeasures() if label else None
         self.recorder = Recorder() if options.get("report_path") else None
-        self.incidents = IncidentLog(model, options.get("incidents_path"), options["top_features"], self.recorder)
+        self.recording = None if self.recorder is None else Recording(self.recorder, columns, model.clock_)
+        told = model if options["learn"] else None  # without learning the judge tells of no incidents
+        self.incidents = IncidentLog(told, options.get("incidents_path"), options["top_features"], self.recorder)
         self.changed: list[Change] = []  # incidents that changed with the last batch
         self.progress = Progress()
         self.writer: Writer | None = None
         self.csv = CsvOptions(options["delimiter"], not options["no_header"])
         self.n_alerts = 0
         self.n_burn_in = 0  # first rows, which could be no alerts
-        self._usual: pa.Table | None = None
-        self._latest = math.nan  # time
+        self._order = Order()
+        self._before = copy(model.clock_)  # an earlier run may have been at odds with time, too
+        self._n_incidents_before = model.n_incidents_
         self._told = False
 
     @property
@@ -68,8 +74,14 @@ class Run:
         """Rows scored so far."""
         return self.scorer.n_rows
 
+    @property
+    def first_rows(self) -> int:
+        """How many rows to wait for, so that it can be told what their columns are; a loaded model knows its own."""
+        return 0 if self.n_rows or self.scorer.columns.known else FIRST_ROWS
+
     def note(self, text: str) -> None:
         """Tell the user something, beside the data."""
+        self.progress.clear()
         click.echo(text, err=True)
 
     def files(self, paths: Iterable[str]) -> None:
@@ -82,9 +94,9 @@ class Run:
             source = Source(path)
             try:
                 format = source.format(self.options["input_format"])
-                for batch in read(source, format, self.csv):
-                    scored = self.step(source.name, batch)
-                    self.write(source, format, scored)
+                for batch in read(source, format, self.csv, first_rows=self.first_rows):
+                    with unbroken():
+                        self.write(source, format, self.step(source.name, batch))
                     fraction = None if source.size is None else (i + source.n_read / source.size) / len(paths)
                     self.progress.update(self.n_rows, fraction)
             except pa.ArrowException as error:
@@ -98,15 +110,20 @@ class Run:
         scored = self.scorer.score(name, batch)
         self.n_alerts += int(scored.verdicts.alerts.sum())
         self.rejects.add(scored.batch.rejects)
-        if not self._told and scored.batch.table.num_rows:
+        if not scored.batch.table.num_rows:
+            self.changed = []
+            return scored
+        if not self._told:
             self._tell_columns(name, scored)
+        if scored.times is not None and (wrong := self._order.look(name, scored.times)) is not None:
+            self.note(wrong)
         truth = self._labels(scored.batch)
         burn_in = self._burn_in(scored.verdicts)
         if self.measures is not None and truth is not None:
             self.measures.add(truth, scored.verdicts, burn_in)
         self.changed = self.incidents.add(name, scored.batch.lines, scored.verdicts.changes, self._last_true)
-        if self.recorder is not None:
-            self._record(self.recorder, name, scored, truth, burn_in)
+        if self.recording is not None:
+            self.recording.add(name, scored, truth, burn_in)
         return scored
 
     def _burn_in(self, verdicts: Verdicts) -> int:
@@ -125,15 +142,13 @@ class Run:
 
     def _tell_columns(self, name: str, scored: Scored) -> None:
         self._told = True
-        left_out = self.scorer.columns.left_out
+        left_out = [f"{column} ({why})" for column, why in self.scorer.columns.left_out.items()]
         if left_out and self.progress.enabled:
-            self.progress.clear()
-            others = ", ".join(f"{column} ({why})" for column, why in list(left_out.items())[:8])
-            self.note(f"{name}: using {', '.join(scored.features.column_names[:8])}; not using {others}")
+            self.note(f"{name}: using {listed(scored.features.column_names)}; not using {listed(left_out)}")
 
     def _labels(self, batch: Batch) -> npt.NDArray[np.float64] | None:
         label = self.options["label"]
-        if label is None or not batch.table.num_rows:
+        if label is None:
             return None
         if label not in batch.table.column_names:
             raise click.UsageError(f"--label {label}: no such column")
@@ -156,63 +171,6 @@ class Run:
         if source.size is None:  # a pipe may be slow, and somebody may be waiting at its other end
             self.writer.flush()
 
-    # the report
-
-    def _record(
-        self, recorder: Recorder, name: str, scored: Scored, truth: npt.NDArray[np.float64] | None, burn_in: int
-    ) -> None:
-        verdicts, n = scored.verdicts, scored.features.num_rows
-        times = None if scored.times is None else np.fmax.accumulate(np.append(self._latest, scored.times))[1:]
-        if times is not None and n:
-            self._latest = float(times[-1])
-        recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth, times, burn_in)
-        before = self.n_rows - n  # so that what is usual does not depend on how the input was cut into batches
-        for start in range(-(before % _USUAL), n, _USUAL):
-            part = range(max(start, 0), min(start + _USUAL, n))
-            features = scored.features.slice(part.start, len(part))
-            alerts = part.start + np.flatnonzero(verdicts.alerts[part.start : part.stop])
-            usual = _usual(self._usual if self._usual is not None else features) if len(alerts) else {}
-            for i in alerts.tolist():
-                recorder.add_shares(verdicts.reasons[i])
-                threshold = verdicts.thresholds[i]
-                if recorder.wants(verdicts.scores[i] / threshold if threshold > 0 else np.inf):
-                    recorder.add_alert(self._alert(name, scored, i, usual, truth))
-            self._usual = _last_rows(self._usual, features)
-
-    def _alert(
-        self,
-        name: str,
-        scored: Scored,
-        i: int,
-        usual: dict[str, list[float]],
-        truth: npt.NDArray[np.float64] | None,
-    ) -> Alert:
-        table, features, verdict = scored.batch.table, scored.features, scored.verdicts[i]
-        row = self.n_rows - features.num_rows + i + 1
-        used = {*features.column_names, self.scorer.columns.clock}
-        others = [column for column in table.column_names if column not in used]
-        time = math.nan if scored.times is None else float(scored.times[i])
-        return Alert(
-            row=row,
-            where=f"{name}, line {scored.batch.lines[i]}",
-            score=verdict.score,
-            p_value=verdict.p_value,
-            threshold=float(scored.verdicts.thresholds[i]),
-            time=None if math.isnan(time) else time,
-            incident=verdict.incident,
-            label=None if truth is None or np.isnan(truth[i]) else int(truth[i]),
-            context={column: str(table[column][i].as_py())[:80] for column in others[:8]},
-            features=[
-                {
-                    "name": feature,
-                    "value": features[feature][i].as_py(),
-                    "share": share,
-                    "usual": usual.get(str(feature)),
-                }
-                for feature, share in scored.verdicts.reasons[i].items()
-            ],
-        )
-
     # the end
 
     def close(self) -> None:
@@ -233,7 +191,7 @@ class Run:
             self.note(line)
         measured = self.measures.result() if self.measures is not None else None
         if self.measures is not None and not quiet:
-            for line in self.measures.summary():
+            for line in self.measures.summary(self.options["learn"]):
                 self.note(line)
         if self.options["save_path"]:
             svead_stream.save(self.model, self.options["save_path"])
@@ -251,30 +209,27 @@ class Run:
             raise DataError("no row could be scored")
         if self.progress.enabled:
             rate = self.n_rows / seconds
-            self.note(f"{self.n_rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s)")
-            for line in self.told():
-                self.note(line)
+            self.note(f"{counted(self.n_rows, 'row')} in {seconds:.1f} s ({rate:,.0f} rows/s)")
+        for line in self.told() if self.progress.enabled else self.warned():
+            self.note(line)
+
+    def warned(self) -> list[str]:
+        """What must be said even where nobody looks on: that there could be no alerts, since so much was learned."""
+        return [summary.no_alert_possible(self.model)] if self.n_rows and self.model.burns_in else []
 
     def told(self) -> list[str]:
         """Incidents, alerts and what was odd, in a few lines for people."""
-        model, n_judged = self.model, self.n_rows - self.n_burn_in
-        lines = []
-        if self.n_burn_in:
-            lines.append(f"the first {self.n_burn_in:,} rows were learned without alerts (--burn-in)")
-        if self.options["learn"]:
-            still = f", incident {model.open_incident.number} still open" if model.open_incident is not None else ""
-            lines.append(f"{self.incidents.count:,} incidents{still}, {self.n_alerts:,} alerts")
-        else:
-            lines.append(f"{self.n_alerts:,} alerts; without learning no incidents are told")
-        if n_judged and self.n_alerts / n_judged > 1.2 * model.alert_rate:
-            lines.append(
-                f"alerts are {self.n_alerts / n_judged:.1%} of the rows where {model.alert_rate:.1%} were asked for: "
-                "those of an incident go on as long as it lasts"
-            )
-        odd = model.clock_.summary()
-        if odd:
-            lines.append(f"times in {self.scorer.columns.clock}: {odd}")
-        return lines
+        model, learn, n_judged = self.model, self.options["learn"], self.n_rows - self.n_burn_in
+        lines = [] if n_judged or not self.n_rows else [summary.no_alert_possible(model)]
+        if n_judged:
+            n_incidents = self.incidents.count if learn else None
+            lines += summary.burn_in(model, self.n_burn_in)
+            lines += summary.incidents(model, n_incidents, self.n_alerts, self._n_incidents_before)
+            if n_incidents == 0:
+                lines += summary.too_short(model, self._order.latest - self._order.first)
+            lines += summary.alert_share(model, self.n_alerts / n_judged, learn)
+        odd = summary.odd_times(self._before, model.clock_)
+        return lines + ([f"times in {self.scorer.columns.clock}: {odd}"] if odd else [])
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -289,21 +244,3 @@ class Run:
             "learn": self.options["learn"],
             "version": svead_stream.__version__,
         }
-
-
-def _usual(rows: pa.Table) -> dict[str, list[float]]:
-    """The range in which nine of ten values of each feature lie, and the middle."""
-    usual = {}
-    for name in rows.column_names:
-        values = rows[name].to_numpy()
-        values = values[np.isfinite(values)]
-        if len(values):
-            usual[name] = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
-    return usual
-
-
-def _last_rows(before: pa.Table | None, new: pa.Table) -> pa.Table:
-    if before is None or new.num_rows >= _USUAL:
-        return new.slice(max(0, new.num_rows - _USUAL))
-    joined = pa.concat_tables([before, new], promote_options="default")
-    return joined.slice(max(0, joined.num_rows - _USUAL)).combine_chunks()

@@ -37,27 +37,27 @@ def score(ctx: click.Context, /, **options: Any) -> int:
     """
     if options["load_path"] is None and not options["learn"]:
         raise click.UsageError("--no-learn needs a model that has learned something: --load one")
+    if options["incidents_path"] is not None and not options["learn"]:
+        raise click.UsageError("--no-learn tells of no incidents: leave out --incidents")
     if options["files"].count("-") > 1:
         raise click.UsageError("- stands for stdin, which can be read only once")
     from svead_stream.cli.run import Run
     from svead_stream.cli.sources import check_paths
+    from svead_stream.cli.words import counted
 
-    check_paths(
-        options["files"],
-        [options[name] for name in ("output", "incidents_path", "report_path", "rejects_path", "save_path")],
-    )
+    written = {f"--{name}": options[f"{name}_path"] for name in ("incidents", "report", "rejects", "save")}
+    check_paths(options["files"], {"--output": options["output"], **written})
     run = Run(make_model(ctx, options["load_path"]), options)
+    lost = " and ".join(options[name] for name in ("save_path", "report_path") if options[name])  # if it is cut short
     try:
         run.files(options["files"])
     except BrokenPipeError:
         # The next command in the pipe has seen enough. What was asked for beside the rows would be incomplete.
-        lost = [name for name in ("save_path", "report_path") if options[name]]
         if lost:
-            run.note(f"output closed after {run.n_rows:,} rows: {options[lost[0]]} not written")
+            run.note(f"output closed after {counted(run.n_rows, 'row')}: {lost} not written")
         raise
     except KeyboardInterrupt:
-        run.progress.clear()
-        run.note(f"interrupted after {run.n_rows:,} rows" + ("; model not saved" if options["save_path"] else ""))
+        run.note(f"interrupted after {counted(run.n_rows, 'row')}" + (f": {lost} not written" if lost else ""))
         run.close()
         raise
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import click
 import numpy as np
@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from svead_stream.cli.columns import Columns
 from svead_stream.cli.errors import DataError
+from svead_stream.cli.sources import FIRST_ROWS
 from svead_stream.cli.tables import Batch
+from svead_stream.cli.words import counted
 from svead_stream.judging import ConformalFilter
 from svead_stream.parameters import values_of
 from svead_stream.record import Verdicts
@@ -27,6 +29,9 @@ class Scored(NamedTuple):
     features: pa.Table
     verdicts: Verdicts
     times: npt.NDArray[np.float64] | None  # seconds, as they stand in the rows
+
+
+_NOTHING = Verdicts(np.zeros(0), np.zeros(0), np.zeros(0, np.bool_), np.zeros(0), {})
 
 
 class Scorer:
@@ -56,19 +61,21 @@ class Scorer:
     def score(self, name: str, batch: Batch) -> Scored:
         """Judge a batch, and learn it unless that is switched off."""
         batch, features = self.columns.numbers(name, batch)
-        if batch.table.num_rows and not features.num_columns:
+        if not batch.table.num_rows:  # a header, or nothing but rejects: that there is no clock yet means nothing
+            return Scored(batch, features, _NOTHING, None)
+        if not features.num_columns:
             there = ", ".join(batch.table.column_names[:10])
             if self.columns.known:
                 raise DataError(f"{name}: none of the model's features is among its columns ({there})")
             raise DataError(f"{name}: no column of numbers to use among {there}; --one-hot makes features of text")
         times = self.columns.times(batch)
-        if batch.table.num_rows:
-            self._settle(times)
+        self._settle(times)
         try:
             verdicts = self.model.judge_many(features, t=times, learn=self.learn)
         except ValueError as error:  # more features than the model takes
-            if times is None and "is given in time" in str(error):
-                raise click.UsageError(f"{str(error).partition(':')[0]}: {_NO_CLOCK}") from error
+            parameter, given, _ = str(error).partition("=")
+            if times is None and given and hasattr(self.model, parameter):
+                raise click.UsageError(_without_clock(parameter, getattr(self.model, parameter))) from error
             raise DataError(f"{name}: {error}") from error
         self.n_rows += features.num_rows
         return Scored(batch, features, verdicts, times)
@@ -78,12 +85,19 @@ class Scorer:
         given, self._in_time = self._in_time, {}
         if not given:
             return
-        steps = np.diff(times[~np.isnan(times)]) if times is not None else np.zeros(0)
-        steps = steps[steps > 0]
-        if not len(steps):
-            name, value = next(iter(given.items()))
-            raise click.UsageError(f"--{name.replace('_', '-')} {value} is given in time: {_NO_CLOCK}")
-        step = float(np.median(steps))
+        if times is None:
+            raise click.UsageError(_without_clock(*next(iter(given.items()))))
+        first = times[:FIRST_ROWS]  # not more, so that the result does not depend on how the rows come
+        steps = np.diff(first[~np.isnan(first)])
+        if not (steps > 0).any():
+            option, value = next(iter(given.items()))
+            rows = counted(len(first), "first row")
+            raise click.UsageError(
+                f"{_spelled(option)} {value} is given in time, which does not go forward in the {rows}: "
+                "give a number of events"
+            )
+        # The median passes over gaps. Several events at a time are that much closer together.
+        step = float(np.median(steps[steps > 0]) * (steps > 0).sum() / (steps >= 0).sum())
         events = {name: max(1, round(seconds(value) / step)) for name, value in given.items()}
         try:
             self.model.detector = StreamingSVEAD(**values_of(detector_of(self.model)) | events)
@@ -91,7 +105,12 @@ class Scorer:
             raise click.UsageError(f"with an event every {step:g} s, {error}") from error
 
 
-_NO_CLOCK = "no column of time was found; --time NAME says which it is"
+def _spelled(parameter: str) -> str:
+    return "--" + parameter.replace("_", "-")
+
+
+def _without_clock(parameter: str, value: Any) -> str:
+    return f"{_spelled(parameter)} {value} is given in time: no column of time was found; --time NAME says which it is"
 
 
 def detector_of(model: ConformalFilter) -> StreamingSVEAD:

@@ -7,7 +7,7 @@ import lzma
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from svead_stream.cli.errors import DataError
 
 BLOCK = 1 << 20  # bytes: some ten thousand rows, so that a call of the kernel is worth its while
+FIRST_ROWS = 100  # what columns are is decided on at least so many, also where a pipe brings one at a time
 _LONGEST_ROW = 1 << 26
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -26,6 +27,7 @@ _MAGIC = {
     b"\xfd7zXZ": "xz",
 }
 _COMPRESSED = {".gz", ".bz2", ".zst", ".lz4", ".xz"}
+_TO_STDOUT = ("--output", "--incidents")  # what - stands for there; elsewhere it would be the name of a file
 _FORMATS = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -120,7 +122,7 @@ class Source:
             return "parquet"
         return "jsonl" if start.lstrip().startswith(b"{") else "csv"
 
-    def blocks(self, quoted: bool, end: Callable[[], bool] | None = None) -> Iterator[Block]:
+    def blocks(self, quoted: bool, end: Callable[[], bool] | None = None, first_rows: int = 0) -> Iterator[Block]:
         """Blocks that end where a line ends.
 
         Parameters
@@ -129,6 +131,8 @@ class Source:
             Whether a line can hold line ends between double quotes, as in CSV.
         end
             For a growing file: called when there is nothing more to read for now, tells whether to stop.
+        first_rows
+            How many the first block holds at least, if there are so many.
 
         """
         rest, line = b"", 1
@@ -137,6 +141,9 @@ class Source:
             if not more and end is not None and not end():
                 continue
             data = rest + more
+            if more and line == 1 and len(data) < BLOCK and data.count(b"\n") <= first_rows:  # a header is no row
+                rest = data
+                continue
             cut = _last_line_end(data, quoted) if more else len(data)
             if cut:
                 yield Block(data[:cut], line)
@@ -202,13 +209,30 @@ class GrowingSource(Source):
         return False
 
 
-def check_paths(inputs: tuple[str, ...], outputs: list[str | None]) -> None:
-    """Refuse to write over an input, which would be destroyed before it was read, or where nothing can be written.
+def check_paths(inputs: tuple[str, ...], outputs: Mapping[str, str | None]) -> None:
+    """Refuse to write over an input, twice to the same file, or where nothing can be written.
 
-    Better now than after an hour of scoring.
+    An input would be destroyed before it was read, and better now than after an hour of scoring.
+
+    Parameters
+    ----------
+    inputs
+        Files that are read.
+    outputs
+        Files that are written, by the option that names them; - is stdout.
+
     """
-    for output in outputs:
-        if output is None or output == "-":
+    named: dict[str, str] = {}
+    for option, output in outputs.items():
+        if output is None:
+            continue
+        place = output if output == "-" else os.path.realpath(output)
+        if place in named and place != os.devnull:
+            raise click.UsageError(f"{named[place]} and {option} both write to {output}: give them names of their own")
+        named[place] = option
+        if output == "-":
+            if option not in _TO_STDOUT:
+                raise click.UsageError(f"{option} cannot go to stdout: give the name of a file")
             continue
         folder = Path(output).absolute().parent
         if not folder.is_dir() or not os.access(folder, os.W_OK):

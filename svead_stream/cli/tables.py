@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ import pyarrow.parquet
 
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.sources import Block, Source
+from svead_stream.cli.words import counted
 
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None", "none", "?"]
 _PARQUET_ROWS = 16_384
@@ -60,28 +62,30 @@ class CsvOptions:
     header: bool = True
 
 
-def read(source: Source, format: str, options: CsvOptions, end: Callable[[], bool] | None = None) -> Iterator[Batch]:
-    """The batches of a source; `end` makes it wait for a growing file, as in `Source.blocks`."""
+def read(
+    source: Source, format: str, options: CsvOptions, end: Callable[[], bool] | None = None, first_rows: int = 0
+) -> Iterator[Batch]:
+    """The batches of a source; `end` makes it wait for a growing file, `first_rows` for a slow one: `Source.blocks`."""
     if format == "parquet":
         return _read_parquet(source)
     if format == "jsonl":
-        return (_parse_json(source.name, block) for block in source.blocks(quoted=False, end=end))
-    return _read_csv(source, options, end)
+        return (_parse_json(source.name, block) for block in source.blocks(False, end, first_rows))
+    return _read_csv(source, options, end, first_rows)
 
 
 # CSV: every cell is kept as text, so that it is written as it was read, and numbers are made of it later
 
 
-def _read_csv(source: Source, options: CsvOptions, end: Callable[[], bool] | None) -> Iterator[Batch]:
+def _read_csv(source: Source, options: CsvOptions, end: Callable[[], bool] | None, first_rows: int) -> Iterator[Batch]:
     start = source.peek().removeprefix(b"\xef\xbb\xbf")
-    while not start and end is not None and not end():
+    while b"\n" not in start and end is not None and not end():  # half a header names half of the columns
         start = source.peek().removeprefix(b"\xef\xbb\xbf")
     if not start:
         raise DataError(f"{source.name} is empty: there is not even a header")
     names, delimiter = csv_header(source.name, start, options)
     source.delimiter = delimiter
     header = options.header
-    for block in source.blocks(quoted=True, end=end):
+    for block in source.blocks(True, end, first_rows):
         yield _parse_csv(source.name, block, names, delimiter, skip=header)
         header = False
 
@@ -94,8 +98,8 @@ def csv_header(name: str, start: bytes, options: CsvOptions) -> tuple[list[str],
     if not options.header:
         return [f"column{i}" for i in range(1, len(cells) + 1)], delimiter
     names = [cell.strip() or f"column{i}" for i, cell in enumerate(cells, 1)]
-    twice = next((n for n in names if names.count(n) > 1), None)
-    if twice is not None:
+    if len(set(names)) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
         raise DataError(f"{name}: two columns are named {twice!r}: give them names of their own")
     return names, delimiter
 
@@ -106,7 +110,7 @@ def _parse_csv(name: str, block: Block, names: list[str], delimiter: str, skip: 
 
     def set_aside(row: Any) -> str:
         broken.append(row.number)
-        reason = f"has {row.actual_columns} cells where the header has {row.expected_columns}"
+        reason = f"has {counted(row.actual_columns, 'cell')} where the header has {row.expected_columns}"
         rejects.append(Reject(name, block.first_line + row.number - 1, reason, row.text))
         return "skip"
 

@@ -40,8 +40,9 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
     from svead_stream.cli.notify import Notifier
     from svead_stream.cli.run import Run
     from svead_stream.cli.sources import check_paths
+    from svead_stream.cli.words import counted
 
-    check_paths((options["file"],), [options["rejects_path"], options["save_path"]])
+    check_paths((options["file"],), {"--rejects": options["rejects_path"], "--save": options["save_path"]})
     options |= {"learn": True, "files": (options["file"],)}
     run = Run(make_model(ctx, options["load_path"]), options)
     try:
@@ -60,7 +61,7 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
         import svead_stream
 
         svead_stream.save(run.model, options["save_path"])
-    run.note(f"{run.n_rows:,} rows")
+    run.note(counted(run.n_rows, "row"))
     for line in [*run.rejects.summary(), *run.told(), *(run.measures.summary() if run.measures is not None else [])]:
         run.note(line)
     return 0
@@ -89,6 +90,7 @@ def _has_ended(source: Any, patience: _Patience) -> bool:
 
 
 def _follow(run: Any, notifier: Any, options: dict[str, Any]) -> None:
+    from svead_stream.cli.interrupts import unbroken
     from svead_stream.cli.sources import GrowingSource
     from svead_stream.cli.tables import read
 
@@ -102,16 +104,29 @@ def _follow(run: Any, notifier: Any, options: dict[str, Any]) -> None:
         history = (source.size or 0) if first else 0
         first = False
         try:
-            for batch in read(source, format, run.csv, partial(_has_ended, source, patience)):
+            for batch in read(source, format, run.csv, partial(_has_ended, source, patience), run.first_rows):
                 old = source.n_read <= history
-                scored = run.step(source.name, batch)
-                patience.renew()
-                if not old or options["show_all"]:
-                    _print(run, source.name, scored, notifier, options)
+                with unbroken():
+                    scored = run.step(source.name, batch)
+                    patience.renew()
+                    if not old or options["show_all"]:
+                        _print(run, source.name, scored, notifier, options)
+                    elif source.n_read == history:
+                        _print_open(run, notifier, options)
         finally:
             source.close()
         if patience.is_over:
             return
+
+
+def _print_open(run: Any, notifier: Any, options: dict[str, Any]) -> None:
+    """The incident that old rows have left open: nobody was told of it, and it will be told when it is over."""
+    change = run.incidents.still_open()
+    if change is None:
+        return
+    record = change.record(options["top_features"])
+    notifier.send(record)
+    click.echo(json.dumps(record) if options["as_json"] else change.line(options["top_features"], goes_on=True))
 
 
 def _print(run: Any, name: str, scored: Any, notifier: Any, options: dict[str, Any]) -> None:
@@ -133,7 +148,8 @@ def _print(run: Any, name: str, scored: Any, notifier: Any, options: dict[str, A
             event = rows.slice(i, 1).to_pylist()[0]
             text = json.dumps(record | {"source": {"file": name, "line": line}, "event": event}, default=str)
         else:
-            text = alert_line(line, record, _values(scored, i, record["top_features"]))
+            time = None if scored.times is None else float(scored.times[i])
+            text = alert_line(line, record, _values(scored, i, record["top_features"]), time)
         told.setdefault(i, []).append(text)
     for i in sorted(told):
         for text in told[i]:
@@ -155,10 +171,12 @@ def _values(scored: Any, i: int, tops: list[dict[str, Any]]) -> dict[str, float]
     return {top["feature"]: scored.features[top["feature"]][i].as_py() for top in tops}
 
 
-def alert_line(line: int, record: dict[str, Any], values: dict[str, float]) -> str:
-    """One alert for people: where, how strange, and what it was due to."""
+def alert_line(line: int, record: dict[str, Any], values: dict[str, float], time: float | None = None) -> str:
+    """One alert for people: when, where, how strange, and what it was due to."""
+    from svead_stream.cli.incidents import clock
+
     tops = [(values[top["feature"]], top["feature"], top["share"]) for top in record["top_features"]]
     reasons = ", ".join(f"{feature} = {value:.4g} ({share:.0%})" for value, feature, share in tops)
     start = click.style(f"line {line:,}", bold=True)
     score = click.style(f"{record['score']:.3g}", fg="red")
-    return f"{start}  score {score}  p {record['p_value']:.2g}  {reasons}"
+    return f"{clock(time)}{start}  score {score}  p {record['p_value']:.2g}  {reasons}"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svead_stream.cli import dates
-from svead_stream.cli.clocks import Kind, find
+from svead_stream.cli.clocks import ELAPSED, Kind, find
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 NOON_SECONDS = 1_714_564_800
@@ -287,6 +287,37 @@ def test_an_instant_is_the_same_number_in_every_kind_of_column(ticks: list[int])
     )
     np.testing.assert_array_equal(whole, real)
     np.testing.assert_array_equal(whole, text)
+
+
+@pytest.mark.parametrize(
+    ("form", "step"), [("%Y%m%d", 86_400), ("%Y%m%d%H", 3_600), ("%Y%m%d%H%M", 60), ("%Y%m%d%H%M%S", 1)]
+)
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_a_date_may_be_a_number(form: str, step: int, kind: pa.DataType) -> None:
+    moments = [NOON.replace(hour=0) + i * timedelta(seconds=step) for i in range(200)]
+    column = pa.array([int(f"{moment:{form}}") for moment in moments]).cast(kind)
+    found = find(column)
+    assert found == Kind(dates.DENSE)
+    assert found.seconds(column).tolist() == seconds(moments)
+    assert find(column.take(pa.array(np.random.default_rng(0).permutation(200)))) is None
+    assert find(column[::-1], "date") == found
+
+
+def test_an_epoch_is_no_date_in_digits() -> None:
+    for start in (631_152_000, NOON_SECONDS, 2_000_000_000, 3_500_000_000):
+        assert find(pa.array(start + 17 * np.arange(1_000))) == Kind(unit="s")
+
+
+def test_elapsed_seconds_must_be_asked_for_and_grow() -> None:
+    rising = np.arange(0, 50, 0.5)
+    assert find(pa.array(rising), "time") is None
+    assert find(pa.array(rising), asked=True) == Kind(unit=ELAPSED)
+    assert find(pa.array(rising[::-1]), asked=True) is None
+    assert find(pa.array([3]), asked=True) == Kind(unit=ELAPSED)
+    assert find(pa.array([NOON_SECONDS]), asked=True) == Kind(unit="s")
+    assert Kind(unit=ELAPSED).seconds(pa.array(["0.5", "soon", None, "inf"])) == pytest.approx(
+        [0.5, np.nan, np.nan, np.nan], nan_ok=True
+    )
 
 
 def test_numbers_outside_of_the_epoch_are_missing() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ import pytest
 
 import svead_stream
 from svead_stream.cli import machine
+from svead_stream.cli.interrupts import unbroken
 from svead_stream.cli.progress import Progress, clock
 from svead_stream.cli.sources import GrowingSource
+from svead_stream.incidents import Incidents
 
 PROGRAM = [sys.executable, "-c", "from svead_stream.cli import main; main()"]
 
@@ -103,16 +107,18 @@ def test_rows_leave_a_pipe_before_it_is_closed(sensors: Path) -> None:
     process = start("score", "-")
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(b"".join(sensors.read_bytes().splitlines(keepends=True)[:40]))
-    process.stdin.flush()
-    assert [process.stdout.readline().count(b",") for _ in range(40)] == [10] * 40
+    lines = sensors.read_bytes().splitlines(keepends=True)
+    for part, n in ((lines[:40], 0), (lines[40:140], 140), (lines[140:141], 1)):  # columns are known after 100 rows
+        process.stdin.write(b"".join(part))
+        process.stdin.flush()
+        assert [process.stdout.readline().count(b",") for _ in range(n)] == [10] * n
     process.communicate()
     assert process.returncode == 0
 
 
 def test_an_interruption_leaves_complete_files_and_no_model(sensors: Path, tmp_path: Path) -> None:
     out, model = tmp_path / "out.parquet", tmp_path / "model"
-    process = start("score", "-", "-o", out, "--save", model)
+    process = start("score", "-", "-o", out, "--save", model, "--report", tmp_path / "report.html")
     assert process.stdin
     process.stdin.write(sensors.read_bytes())
     process.stdin.flush()
@@ -122,11 +128,58 @@ def test_an_interruption_leaves_complete_files_and_no_model(sensors: Path, tmp_p
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    told = re.search(rb"interrupted after ([\d,]+) rows; model not saved", err)
+    told = re.search(rb"interrupted after ([\d,]+) rows: \S+/model and \S+/report.html not written", err)
     assert told is not None, err
     assert b"Traceback" not in err
     assert pq.read_table(out).num_rows == int(told[1].replace(b",", b""))
     assert not model.exists()
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """As Python begins, whatever other tests of this process have left."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("command", ["score", "watch"])
+def test_an_interruption_waits_until_all_files_tell_of_the_same_rows(
+    run: Any, sensors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    follow = Incidents.follow
+
+    def interrupted(*args: Any) -> Any:  # the ranks know of an incident already, nobody else does
+        os.kill(os.getpid(), signal.SIGINT)
+        monkeypatch.setattr(Incidents, "follow", follow)
+        return follow(*args)
+
+    monkeypatch.setattr(Incidents, "follow", interrupted)
+    out, model = tmp_path / "out.csv", tmp_path / "model"
+    if command == "watch":
+        assert run("watch", sensors, "-x", "fault", "--save", model).code == 0
+        assert svead_stream.load(model).n_seen_ == 1_200
+        return
+    result = run("score", sensors, sensors, "-x", "fault", "-o", out, "--incidents", tmp_path / "incidents.jsonl")
+    assert result.code == 130
+    assert "interrupted after 1,200 rows" in result.err
+    assert len(out.read_text().splitlines()) == 1_201
+    told = [json.loads(line) for line in (tmp_path / "incidents.jsonl").read_text().splitlines()]
+    assert {str(one["incident"]) for one in told} == {row["incident"] for row in read_csv(out)} - {""}
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_second_interruption_does_not_wait() -> None:
+    with pytest.raises(KeyboardInterrupt), unbroken():  # noqa: PT012
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
 
 
 def test_watch_prints_alerts_of_new_rows_and_follows_a_rotated_file(
@@ -217,6 +270,7 @@ def test_the_demo_finds_most_faults_and_leaves_a_report(run: Any, tmp_path: Path
     false = int(summary.split("and ")[1].split()[0])
     assert found >= 22
     assert false <= 5
+    assert max(len(line) for line in result.lines if "Report: " not in line and " score " not in line) < 80
     incidents = [line for line in result.lines if "INCIDENT" in line]
     assert found <= len(incidents) <= found + 5
     assert not any(line.startswith("day 1") for line in incidents)

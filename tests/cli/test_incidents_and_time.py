@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import svead_stream
 from svead_stream import ConformalFilter, StreamingSVEAD
 from svead_stream.cli.machine import machine
 from svead_stream.cli.measures import LabelMeasures
+from svead_stream.cli.sources import Source
 from svead_stream.record import Verdicts, schema
 
 
@@ -73,6 +75,45 @@ def test_incidents_go_into_a_csv_by_its_name(run: Any, minutes: tuple[Path, Any,
         assert (row["start"], int(row["line"])) == (record["start"], record["source"]["line"])
 
 
+def test_incidents_may_go_to_stdout(run: Any, minutes: tuple[Path, Any, Any], tmp_path: Path) -> None:
+    jsonl = tmp_path / "incidents.jsonl"
+    options = ["score", minutes[0], "-x", "fault", "-o", tmp_path / "o", "--incidents"]
+    assert run(*options, jsonl).code == 0
+    assert run(*options, "-").out == jsonl.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["-o", "a", "--incidents", "a"],
+        ["-o", "a", "--incidents", "./a"],
+        ["--incidents", "-"],
+        ["-o", "a", "--report", "b", "--incidents", "b"],
+        ["-o", "a", "--save", "b", "--rejects", "b"],
+    ],
+)
+def test_two_outputs_never_share_a_file(
+    run: Any, minutes: tuple[Path, Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("score", minutes[0], *given)
+    assert result.code == 2
+    assert "both write to" in result.err
+    assert list(tmp_path.iterdir()) == []
+    assert run("score", minutes[0], "-o", "/dev/null", "--incidents", "/dev/null").code == 0
+
+
+@pytest.mark.parametrize("option", ["--report", "--rejects", "--save"])
+def test_only_rows_and_incidents_go_to_stdout(
+    run: Any, minutes: tuple[Path, Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("score", minutes[0], "-o", "a", option, "-")
+    assert result.code == 2
+    assert f"{option} cannot go to stdout: give the name of a file" in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_parquet_file_has_the_number_of_the_incident(
     run: Any, minutes: tuple[Path, Any, Any], tmp_path: Path
 ) -> None:
@@ -99,8 +140,62 @@ def test_what_is_given_in_time_needs_a_clock(run: Any, option: str) -> None:
     data = b"a,b\n" + b"".join(b"%d.5,%d.25\n" % (i % 7, i % 5) for i in range(300))
     result = run("score", "-", option, "5/day" if option == "--incident-rate" else "2h", stdin=data)
     assert result.code == 2
-    assert "no column of time was found; --time NAME says which it is" in result.err
+    given = f"{option} {'5/day' if option == '--incident-rate' else '2h'} is given in time: no column of time was found"
+    assert f"{given}; --time NAME says which it is" in result.err
     assert result.out == b""
+
+
+def test_what_is_given_in_time_is_the_same_however_slowly_rows_come(
+    run: Any, minutes: tuple[Path, Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = minutes[0].read_text().splitlines(keepends=True)
+    lines[130:] = [line.replace("2026-03", "2027-03") for line in lines[130:]]  # a year later
+    data = "".join(lines).encode()
+    options = ["score", "-", "-x", "fault", "--memory", "10d", "--hold-off", "20m", "-o"]
+    assert run(*options, tmp_path / "whole.csv", stdin=data).code == 0
+    read = Source.read
+    monkeypatch.setattr(Source, "read", lambda source, n=40: read(source, min(n, 40)))
+    assert run(*options, tmp_path / "slow.csv", stdin=data).code == 0
+    assert (tmp_path / "slow.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_several_events_at_a_time_are_that_much_closer(run: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"2026-03-01T{i // 300:02}:{i // 5 % 60:02},{x}" for i, x in enumerate(rng.normal(size=600))]
+    rows[50] = rows[50].replace("03-01", "02-01")  # and a gap on the way back
+    data = "\n".join(["time,x", *rows]).encode()
+    assert run("score", "-", "--memory", "1d", "-o", "/dev/null", "--save", tmp_path / "m", stdin=data).code == 0
+    assert svead_stream.load(tmp_path / "m").detector.memory == pytest.approx(5 * 1_440, rel=0.1)
+
+
+def test_time_that_stands_still_is_a_sentence(run: Any) -> None:
+    data = "time,x\n" + "".join(f"2026-03-01,{i % 7}.5\n" for i in range(200))
+    result = run("score", "-", "--memory", "1d", stdin=data.encode())
+    assert result.code == 2
+    assert "--memory 1d is given in time, which does not go forward in the 100 first rows" in result.err
+
+
+def test_a_file_without_rows_says_nothing_of_its_clock(
+    run: Any, minutes: tuple[Path, Any, Any], tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text(minutes[0].read_text().splitlines(keepends=True)[0])
+    result = run("score", empty, minutes[0], "-o", tmp_path / "o.csv", "--incident-rate", "5/day", "--memory", "2d")
+    assert (result.code, result.err) == (0, "")
+    assert len((tmp_path / "o.csv").read_text().splitlines()) == 2_881
+
+
+def test_a_time_from_the_future_does_not_hold_the_axis_of_the_report(
+    run: Any, minutes: tuple[Path, Any, Any], tmp_path: Path
+) -> None:
+    lines = minutes[0].read_text().splitlines()
+    lines[100] = lines[100].replace("2026", "2056")
+    path, report = tmp_path / "odd.csv", tmp_path / "r.html"
+    path.write_text("\n".join(lines))
+    assert run("score", path, "-x", "fault", "-o", tmp_path / "o", "--report", report).code == 0
+    ends = re.search(r'"end":\[([^]]*)\]', report.read_text())
+    assert ends is not None
+    assert float(ends[1].split(",")[-1]) == np.datetime64("2026-03-02T23:59").astype("M8[s]").astype(int)
 
 
 def test_the_clock_that_is_named_is_taken_and_odd_times_are_told(

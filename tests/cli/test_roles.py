@@ -96,11 +96,35 @@ def test_a_clock_that_is_not_there_or_cannot_be_read_is_a_sentence() -> None:
     with pytest.raises(click.UsageError) as caught:
         Columns(time="mode").numbers("test", batch_of(table_of(mode=mode, heat=HEAT)))
     assert str(caught.value).startswith("--time mode: 'fast', 'slow', 'fast' cannot be read as times; ISO 8601 (2024-")
-    with pytest.raises(click.UsageError, match=r"--time row: 0, 1, 2 cannot be read as times"):
-        Columns(time="row").numbers("test", batch_of(table_of(row=range(N), heat=HEAT)))
+    with pytest.raises(click.UsageError, match=r"--time row: 59, 58, 57 cannot be read as times"):
+        Columns(time="row").numbers("test", batch_of(table_of(row=range(N)[::-1], heat=HEAT)))
     for more in ({"use": ("time",)}, {"one_hot": ("time",)}, {"label": "time"}):
         with pytest.raises(click.UsageError, match="--time time: a clock is no feature and no label"):
             Columns(time="time", **more).numbers("test", batch_of(table_of(time=ISO, heat=HEAT)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("step", [1, 0.5, HEAT % 1])
+def test_numbers_that_grow_are_elapsed_seconds_where_the_user_says_so(step: Any) -> None:
+    columns = Columns(time="run")
+    grown = np.cumsum(step * np.ones(N))
+    batch, features = columns.numbers("test", batch_of(table_of(run=grown, heat=HEAT)))
+    assert features.column_names == ["heat"]
+    assert columns.left_out == {"run": "clock, in seconds"}
+    times = columns.times(batch)
+    assert times is not None
+    assert times.tolist() == grown.tolist()
+
+
+def test_a_clock_that_the_user_names_may_begin_with_missing_cells() -> None:
+    columns = Columns(time="when")
+    batch, _ = columns.numbers("test", batch_of(table_of(when=pa.nulls(N, pa.string()), heat=HEAT)))
+    times = columns.times(batch)
+    assert times is not None
+    assert np.isnan(times).all()
+    batch, _ = columns.numbers("test", batch_of(table_of(when=ISO, heat=HEAT)))
+    times = columns.times(batch)
+    assert times is not None
+    assert times.tolist() == seconds(EVERY_MINUTE)
 
 
 def test_what_the_user_names_is_no_clock() -> None:
@@ -224,7 +248,14 @@ GAPS = np.cumsum(np.random.default_rng(3).integers(1, 5, N))
         ("id", np.arange(N)[:40], None),
         ("x", np.cumsum(SHUFFLED), None),
         ("id", np.append(SHUFFLED[1:], SHUFFLED[5]), None),
-        ("id", np.arange(N) + 0.5, None),
+        ("id", np.cumsum(1.1 + HEAT % 1), None),
+        ("x", np.arange(N) + 0.5, "looks like a counter"),
+        ("x", np.round(0.1 * np.arange(N), 1), "looks like a counter"),
+        ("x", np.cumsum(HEAT % 1), None),
+        ("Time", np.cumsum(HEAT % 1), "looks like elapsed time"),
+        ("time", np.arange(N) // 2, "looks like elapsed time"),
+        ("response time", HEAT, None),
+        ("time", np.zeros(N), None),
         ("x", HEAT, None),
     ],
 )

@@ -1,0 +1,128 @@
+"""From scored rows to what the report remembers of them: times, shares, and alerts with what is usual beside them."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from svead_stream.cli.columns import Columns
+from svead_stream.cli.scoring import Scored
+from svead_stream.clock import Clock
+from svead_stream.report import Alert, Recorder
+from svead_stream.report.record import N_FEATURES
+
+_USUAL = 1024  # recent rows that tell what is usual
+_N_CONTEXT = 8  # columns that are shown beside the features of an alert
+
+
+class Recording:
+    """Hands the rows of a run to the report.
+
+    Parameters
+    ----------
+    recorder
+        Of the report.
+    columns
+        Of the run: which of them is the clock.
+    clock
+        Where the time of the model stands.
+    """
+
+    def __init__(self, recorder: Recorder, columns: Columns, clock: Clock) -> None:
+        self._recorder = recorder
+        self._columns = columns
+        self._clock = copy(clock)
+        self._n_rows = 0
+        self._usual: pa.Table | None = None
+
+    def add(self, name: str, scored: Scored, truth: npt.NDArray[np.float64] | None, burn_in: int) -> None:
+        """Take a batch.
+
+        Parameters
+        ----------
+        name
+            Of the source.
+        scored
+            The rows.
+        truth
+            Their labels, if there are any.
+        burn_in
+            How many of them could be no alerts: the first ones.
+        """
+        recorder, verdicts, n = self._recorder, scored.verdicts, scored.features.num_rows
+        times = None if scored.times is None else self._clock.advance_many(scored.times)  # as the model takes them
+        recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth, times, burn_in)
+        others = self._others(scored)
+        # So that what is usual does not depend on how the input was cut into batches.
+        for start in range(-(self._n_rows % _USUAL), n, _USUAL):
+            part = range(max(start, 0), min(start + _USUAL, n))
+            features = scored.features.slice(part.start, len(part))
+            alerts = part.start + np.flatnonzero(verdicts.alerts[part.start : part.stop])
+            usual = _usual(self._usual if self._usual is not None else features) if len(alerts) else {}
+            for i in alerts.tolist():
+                recorder.add_shares(verdicts.reasons[i])
+                threshold = verdicts.thresholds[i]
+                if recorder.wants(verdicts.scores[i] / threshold if threshold > 0 else np.inf):
+                    recorder.add_alert(self._alert(name, scored, i, usual, others, truth))
+            self._usual = _last_rows(self._usual, features)
+        self._n_rows += n
+
+    def _others(self, scored: Scored) -> list[str]:
+        """The first few columns that are neither features nor the clock: they may say what an event is about."""
+        used = {*scored.features.column_names, self._columns.clock}
+        return [column for column in scored.batch.table.column_names if column not in used][:_N_CONTEXT]
+
+    def _alert(
+        self,
+        name: str,
+        scored: Scored,
+        i: int,
+        usual: dict[str, list[float]],
+        others: list[str],
+        truth: npt.NDArray[np.float64] | None,
+    ) -> Alert:
+        table, features, verdict = scored.batch.table, scored.features, scored.verdicts[i]
+        time = math.nan if scored.times is None else float(scored.times[i])
+        return Alert(
+            row=self._n_rows + i + 1,
+            where=f"{name}, line {scored.batch.lines[i]}",
+            score=verdict.score,
+            p_value=verdict.p_value,
+            threshold=float(scored.verdicts.thresholds[i]),
+            time=None if math.isnan(time) else time,
+            incident=verdict.incident,
+            label=None if truth is None or np.isnan(truth[i]) else int(truth[i]),
+            context={column: str(table[column][i].as_py())[:80] for column in others},
+            features=[
+                {
+                    "name": feature,
+                    "value": features[feature][i].as_py(),
+                    "share": share,
+                    "usual": usual.get(str(feature)),
+                }
+                for feature, share in islice(scored.verdicts.reasons[i].items(), N_FEATURES)
+            ],
+        )
+
+
+def _usual(rows: pa.Table) -> dict[str, list[float]]:
+    """The range in which nine of ten values of each feature lie, and the middle."""
+    usual = {}
+    for name in rows.column_names:
+        values = rows[name].to_numpy()
+        values = values[np.isfinite(values)]
+        if len(values):
+            usual[name] = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
+    return usual
+
+
+def _last_rows(before: pa.Table | None, new: pa.Table) -> pa.Table:
+    if before is None or new.num_rows >= _USUAL:
+        return new.slice(max(0, new.num_rows - _USUAL))
+    joined = pa.concat_tables([before, new], promote_options="default")
+    return joined.slice(max(0, joined.num_rows - _USUAL)).combine_chunks()

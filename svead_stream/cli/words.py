@@ -1,0 +1,22 @@
+"""Words that messages have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def counted(n: int, word: str) -> str:
+    """So many of something: `1 row`, `1,200 rows`.
+
+    Examples
+    --------
+    >>> counted(1, "incident"), counted(12_000, "incident"), counted(2, "labelled stretch")
+    ('1 incident', '12,000 incidents', '2 labelled stretches')
+    """
+    return f"{n:,} {word}" + ("" if n == 1 else "es" if word.endswith("ch") else "s")
+
+
+def listed(words: Sequence[str], most: int = 8) -> str:
+    """Some words, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
