@@ -1,4 +1,4 @@
-"""Incidents: ask for as many as you can look at, and get one message a fault, also when the stream changes its character."""
+"""Incidents: ask for as many as you can look at, and get one message a fault, also when the stream changes."""
 
 import numpy as np
 
