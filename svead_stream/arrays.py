@@ -38,7 +38,7 @@ def partition_shapes(t: int, m: int, d: int) -> Shapes:
     """Type and shape of the arrays of `Partitions`, in its order."""
     dp, mp = padded(d, LANES), padded(m, 2 * LANES)
     return {
-        "metric": (np.float64, (t, 3)),
+        "metric": (np.float64, (t, 4)),
         "shape": (np.int64, (t, 3)),
         "product": (np.float32, (t, 1 + d, mp)),
         "placed": (np.float32, (t, m, dp)),
@@ -53,6 +53,7 @@ def shapes(t: int, m: int, window: int, d: int) -> Shapes:
     return {
         "counters": (np.int64, (3,)),
         "rng": (np.uint64, (1,)),
+        "kind": (np.uint64, (1,)),
         "cutoff": (np.float64, (2,)),
         "spread": (np.float64, (5, d)),
         "frame": (np.float64, (3, d)),
@@ -73,9 +74,10 @@ def shapes(t: int, m: int, window: int, d: int) -> Shapes:
         "found.score": (np.float64, (t, BLOCK)),
         "sums.summed": (np.float64, (BLOCK,)),
         "sums.factor": (np.float64, (BLOCK,)),
-        "sums.scored": (np.int64, (BLOCK,)),
+        "sums.trusted": (np.float64, (BLOCK,)),
         "scratch.values": (np.float64, (window, LANES)),
         "scratch.order": (np.int64, (max(window, d),)),
+        "scratch.draws": (np.float64, (d,)),
         "scratch.counts": (np.int64, (LANES,)),
         "scratch.source": (np.int64, (BLOCK,)),
         "scratch.cell_of": (np.int32, (blocks * BLOCK,)),
@@ -85,7 +87,7 @@ def shapes(t: int, m: int, window: int, d: int) -> Shapes:
 
 
 SAVED = (
-    *("counters", "rng", "cutoff", "spread", "frame", "anchors", "weight", "cells"),
+    *("counters", "rng", "kind", "cutoff", "spread", "frame", "anchors", "weight", "cells"),
     *("sample.rows", "sample.suspicion", "sample.arrived"),
     *("partitions.metric", "partitions.shape"),
 )
@@ -117,6 +119,7 @@ def empty_partitions(t: int, m: int, d: int) -> layout.Partitions:
 def empty(t: int, m: int, window: int, d: int) -> State:
     arrays = zeros(shapes(t, m, window, d))
     arrays["sample.rows"].fill(np.nan)
+    arrays["partitions.metric"][:, layout.TRUST] = 1.0
     for name, group in GROUPS.items():
         arrays[name] = group(**{part: arrays.pop(f"{name}.{part}") for part in group._fields})
     return State(**arrays)
@@ -155,6 +158,8 @@ def _check(a: Arrays, m: int, window: int, d: int) -> None:
     }
     for name in ("cutoff", "frame", "sample.suspicion", "anchors", "partitions.metric"):
         sound[name] = np.isfinite(a[name]).all()
+    trust = a["partitions.metric"][:, layout.TRUST]
+    sound["partitions.metric"] &= ((trust > 0) & (trust <= len(trust))).all()
     for name in ("spread", "weight", "cells"):
         sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()
     sound["frame"] &= (a["frame"][[layout.RATE, layout.WARP_RATE]] >= 0).all()

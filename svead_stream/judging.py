@@ -15,20 +15,17 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
+from river import base, compose
 
 from svead_stream import parameters, snapshot
 from svead_stream.clock import Clock, seconds_of, seconds_of_many
 from svead_stream.errors import SnapshotError
 from svead_stream.features import records, table
-from svead_stream.incidents import Incidents
-from svead_stream.kernels.ranks import ALERT, CLOSES, INCIDENTS, LATEST, MEMBER, N_COUNTERS, N_PACE, OPEN
-from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany
+from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, TakesAnswers
 from svead_stream.ranks import Ranks, rules_for
-from svead_stream.record import Incident, Judged, Reasons, Verdict, Verdicts
+from svead_stream.record import Incident, Reasons, Verdict, Verdicts
 from svead_stream.spans import rate, span
-
-_CLOCK = ("n_missing", "n_backward", "n_duplicate", "behind")  # what is saved of the clock beside its time
+from svead_stream.standing import Standing
 
 __all__ = ["ConformalFilter", "Incident", "Verdict", "Verdicts"]
 
@@ -141,9 +138,7 @@ class ConformalFilter(base.AnomalyFilter):
             "burn_in": burn_in,
         }
         parameters.check_alerts(protect=protect, **self._named())
-        self._ranks = Ranks(*rules_for(**self._settings))
-        self._incidents = Incidents()
-        self.clock_ = Clock()
+        self._standing = Standing(Ranks(*rules_for(**self._settings)))
         self._lock = threading.Lock()
 
     def _named(self, **others: Any) -> dict[str, Any]:
@@ -157,13 +152,13 @@ class ConformalFilter(base.AnomalyFilter):
             raise ValueError(f"{min(unknown)} cannot be changed: there are {', '.join(self._settings)}")
         parameters.check_alerts(**self._named(**settings))
         with self._lock:
-            self._ranks = self._ranks.changed(*rules_for(**self._settings | settings))
+            self._standing.ranks = self._standing.ranks.changed(*rules_for(**self._settings | settings))
             self._settings |= settings
 
     @property
     def alert_rate(self) -> float:
         """The share of events to alert on; it can be changed on the way."""
-        return self._ranks.rules.alert_rate
+        return self._standing.ranks.rules.alert_rate
 
     @alert_rate.setter
     def alert_rate(self, alert_rate: float) -> None:
@@ -218,37 +213,42 @@ class ConformalFilter(base.AnomalyFilter):
     @property
     def n_seen_(self) -> int:
         """Events judged and learned."""
-        return self._ranks.n_judged
+        return self._standing.ranks.n_judged
 
     @property
     def n_alerts_(self) -> int:
         """Alerts among them."""
-        return self._ranks.n_alerts
+        return self._standing.ranks.n_alerts
+
+    @property
+    def clock_(self) -> Clock:
+        """The latest time, and how many times were missing, went back or repeated the one before."""
+        return self._standing.clock
 
     @property
     def n_incidents_(self) -> int:
         """Incidents so far, the open one included."""
-        return self._incidents.count
+        return self._standing.incidents.count
 
     @property
     def open_incident(self) -> Incident | None:
         """The incident that has not ended yet."""
-        return self._incidents.open
+        return self._standing.incidents.open
 
     @property
     def burns_in(self) -> bool:
         """Whether the next event is still learned without an alert."""
-        return self._ranks.burns_in
+        return self._standing.ranks.burns_in
 
     @property
     def capacity(self) -> int:
         """How many recent scores are kept: `window`, or what it is by default."""
-        return len(self._ranks.window.recent)
+        return len(self._standing.ranks.window.recent)
 
     @property
     def threshold(self) -> float:
         """The score that an event has to exceed to be an alert; infinite while too few scores are known."""
-        return self._ranks.threshold
+        return self._standing.ranks.threshold
 
     def p_value(self, score: float) -> float:
         """Rank a score among the recent ones: small is rare.
@@ -259,11 +259,11 @@ class ConformalFilter(base.AnomalyFilter):
             What `score_one` returned for an event that has not been learned yet.
 
         """
-        return self._ranks.p_value(score)
+        return self._standing.ranks.p_value(score)
 
     def classify(self, score: float) -> bool:
         """Tell whether a score is an alert."""
-        return bool(score > self._ranks.threshold)
+        return bool(score > self._standing.ranks.threshold)
 
     # judging
 
@@ -286,7 +286,7 @@ class ConformalFilter(base.AnomalyFilter):
 
         """
         with self._lock:
-            detector, ranks = self.detector, self._ranks
+            detector, ranks = self.detector, self._standing.ranks
             if t is None and ranks.needs_time:
                 self._refuse_without_time()
             time = None if t is None else seconds_of(t)
@@ -298,7 +298,7 @@ class ConformalFilter(base.AnomalyFilter):
             withhold = alert and self._withholds()
             if not withhold:
                 detector.learn_one(x)  # if it refuses the event nothing has changed
-            return self._follow(score, time, withhold, reasons)
+            return self._standing.follow(score, time, withhold, reasons)
 
     def _refuse_without_time(self) -> None:
         """Raise a ValueError that names what is given in time."""
@@ -306,15 +306,6 @@ class ConformalFilter(base.AnomalyFilter):
             value = self._settings[name]
             if isinstance(value, str) and parse(value).in_time:
                 raise ValueError(f"{name}={value!r} is given in time: say when each event happened (t=...)")
-
-    def _follow(self, score: float, time: float | None, withhold: bool, reasons: Reasons | None) -> Verdict:
-        """Enter a score, and tell the verdict."""
-        now = self.clock_.latest if time is None else self.clock_.advance(time)
-        p_value, said = self._ranks.judge(score, now, withhold)
-        if not said:
-            return Verdict(score, p_value, False, reasons)
-        told = self._incidents.follow(said, self.n_seen_, now, score, p_value, reasons)
-        return Verdict(score, p_value, bool(said & ALERT), reasons, *told)
 
     def judge_many(
         self, X: Any, feature_names: Sequence[Hashable] | None = None, t: Any = None, learn: bool = True
@@ -335,7 +326,7 @@ class ConformalFilter(base.AnomalyFilter):
 
         """
         detector = self.detector
-        if t is None and self._ranks.needs_time:
+        if t is None and self._standing.ranks.needs_time:
             self._refuse_without_time()
         is_ours = isinstance(detector, JudgesMany)
         if is_ours:  # what is no number is refused before anything is learned
@@ -347,7 +338,7 @@ class ConformalFilter(base.AnomalyFilter):
         if not in_batches or (self.protect and learn):  # whether an event is learned depends on what is said of it
             return self._judge_in_a_loop(records(X, feature_names, keep_missing=is_ours), times, learn)
         with self._lock:
-            ranks, n_before, clock = self._ranks, self.n_seen_, copy.copy(self.clock_)
+            ranks, n_before, clock = self._standing.ranks, self.n_seen_, copy.copy(self.clock_)
             if isinstance(detector, JudgesMany):
                 now = _monotone(times, len(X), clock)
                 judged = detector.judge_many(X, feature_names, now, ranks.rules, ranks.window, learn)
@@ -359,22 +350,8 @@ class ConformalFilter(base.AnomalyFilter):
                 now = _monotone(times, len(scores), clock)
                 judged = ranks.judge_many(scores, now, learn)
             if learn:
-                self.clock_ = clock
-            return self._told(judged, now, n_before)
-
-    def _told(self, judged: Judged, times: NDArray[np.float64], n_before: int) -> Verdicts:
-        """Verdicts on a mini-batch, and the incidents in it."""
-        scores, p_values, said, thresholds, reasons = judged
-        incidents: dict[int, int] = {}
-        changes: dict[int, tuple[Incident, ...]] = {}
-        for i in np.flatnonzero(said & (MEMBER | CLOSES)).tolist():
-            verdict = (float(scores[i]), float(p_values[i]), reasons.get(i))
-            number, changed = self._incidents.follow(int(said[i]), n_before + i + 1, float(times[i]), *verdict)
-            if number is not None:
-                incidents[i] = number
-            if changed:
-                changes[i] = changed
-        return Verdicts(scores, p_values, (said & ALERT).astype(np.bool_), thresholds, reasons, incidents, changes)
+                self._standing.clock = clock
+            return self._standing.told(judged, now, n_before)
 
     def _judge_in_a_loop(
         self, events: Iterable[dict[Any, Any]], times: NDArray[np.float64] | None, learn: bool
@@ -398,11 +375,31 @@ class ConformalFilter(base.AnomalyFilter):
 
     def _withholds(self) -> bool:
         """Whether the next alert is kept from the detector."""
-        return self.protect and self._ranks.n_withheld + 1 <= 2 * self.alert_rate * (self.capacity + 1)
+        return self.protect and self._standing.ranks.n_withheld + 1 <= 2 * self.alert_rate * (self.capacity + 1)
+
+    def feedback_one(self, x: dict[Any, Any], is_anomaly: bool | None, teach: bool = False) -> None:
+        """Take an answer: whether an event was an anomaly. Alerts keep their rate.
+
+        Parameters
+        ----------
+        x
+            The event, as it was judged.
+        is_anomaly
+            True for an anomaly, found or missed; False for a false alarm; None if that is not known, which changes
+            nothing.
+        teach
+            Whether a false alarm is also learned as normal, so that its like stops coming.
+
+        """
+        answered, seen = _taking_answers(self.detector, x)
+        with self._lock:
+            rescored = answered.feedback_one(seen, is_anomaly, teach)
+            if rescored is not None:
+                self._standing.ranks.move(rescored)
 
     def learn_one(self, *args: Any, **learn_kwargs: Any) -> None:
         """Learn an event: its score, and unless it is an alert to be protected from, the event itself."""
-        if self._ranks.needs_time:
+        if self._standing.ranks.needs_time:
             self._refuse_without_time()
         with self._lock:
             score = float(self.detector.score_one(*args))
@@ -410,7 +407,7 @@ class ConformalFilter(base.AnomalyFilter):
             reasons = self._explain(args[0]) if self.classify(score) else None
             if not withhold:
                 self.detector.learn_one(*args, **learn_kwargs)
-            self._follow(score, None, withhold, reasons)
+            self._standing.follow(score, None, withhold, reasons)
 
     # snapshots
 
@@ -418,13 +415,10 @@ class ConformalFilter(base.AnomalyFilter):
         """Write the filter and its detector to bytes; the detector must be of a kind that can be restored."""
         snapshot.check_saveable(self.detector)
         with self._lock:
-            fields = self._settings | {
-                "protect": self.protect,
-                "clock": [getattr(self.clock_, name) for name in _CLOCK],
-                "incidents": self._incidents.saved(),
-            }
+            fields, arrays = self._standing.saved()
+            fields |= self._settings | {"protect": self.protect}
             detector = np.frombuffer(self.detector.to_bytes(), dtype=np.uint8)  # type: ignore[attr-defined]
-            return snapshot.pack(type(self).__name__, fields, self._ranks.saved() | {"detector": detector})
+            return snapshot.pack(type(self).__name__, fields, arrays | {"detector": detector})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -434,19 +428,7 @@ class ConformalFilter(base.AnomalyFilter):
         try:
             settings = ("alert_rate", "window", "protect", "incident_rate", "hold_off", "burn_in")
             model = cls(detector, **{name: fields[name] for name in settings})
-            recent, withheld, rules = arrays["recent"], arrays["withheld"], model._ranks.rules
-            sound = len(recent) == len(withheld) <= model.capacity and not np.isnan(recent).any()
-            if not sound or not (withheld <= 1).all():
-                raise ValueError("its recent scores are impossible")
-            counters = snapshot.expect(arrays, "counters", np.int64, (N_COUNTERS,))
-            pace = snapshot.expect(arrays, "pace", np.float64, (N_PACE,))
-            model._ranks = Ranks(rules, model.capacity, recent, withheld, counters, pace)
-            model._ranks.check()
-            model._incidents = Incidents.restored(fields["incidents"])
-            counts = dict(zip(_CLOCK, map(snapshot.count, fields["clock"]), strict=True))
-            model.clock_ = Clock(float(pace[LATEST]), **counts)
-            if (model.open_incident is not None) != bool(counters[OPEN]) or model.n_incidents_ != counters[INCIDENTS]:
-                raise ValueError("its incidents are impossible")
+            model._standing = model._standing.restored(fields, arrays)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise SnapshotError(f"the snapshot of the filter does not fit together: {error}") from None
         return model
@@ -464,6 +446,19 @@ class ConformalFilter(base.AnomalyFilter):
         from river import anomaly, preprocessing
 
         yield {"detector": preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1), "alert_rate": 0.05}
+
+
+def _taking_answers(detector: Any, x: dict[Any, Any]) -> tuple[TakesAnswers, dict[Any, Any]]:
+    """The part of a detector that takes answers, the last step of a pipeline, and an event as that part sees it."""
+    while isinstance(detector, compose.Pipeline):
+        *transformers, detector = detector.steps.values()
+        for transformer in transformers:
+            x = transformer.transform_one(x)
+    if not isinstance(detector, TakesAnswers):
+        raise TypeError(
+            f"{type(detector).__name__} takes no answers: StreamingSVEAD does, alone or behind transformers"
+        )
+    return detector, x
 
 
 def _monotone(times: NDArray[np.float64] | None, n: int, clock: Clock) -> NDArray[np.float64]:

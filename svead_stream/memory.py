@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from svead_stream import arrays
 from svead_stream.kernels import layout, mini_batch, online, search
 from svead_stream.kernels import refresh as renewal
+from svead_stream.kernels.rng import draw
 from svead_stream.snapshot import Arrays
 
 Floats = NDArray[np.float64]
+
+_TAUGHT = 32  # an event that is taught as normal takes one in so many places of the sample
 
 
 class Size(NamedTuple):
@@ -25,6 +28,31 @@ class Size(NamedTuple):
     n_partitions: int
     n_anchors: int
     window: int
+
+
+def short_and_long(
+    t: int, m: int, normal_after: int, memory: float | None, scaling: int
+) -> tuple[tuple[layout.Plan, Size], tuple[layout.Plan, Size]]:
+    """What the two memories of a detector are: a short one, which is soon renewed, and a long one, which is finer.
+
+    Parameters
+    ----------
+    t, m
+        Partitions of both together, and anchors of each with the short memory.
+    normal_after, memory, scaling
+        As the detector has them.
+    """
+
+    def drawn(size: Size, refresh: int, half_life: float | None) -> tuple[layout.Plan, Size]:
+        fade = 0.0 if half_life is None else min(1.0, size.window * (1 - 2 ** (-1 / half_life)))
+        share = min(1.0, size.window / refresh)  # events between two refreshes weigh no more than the sample
+        return layout.Plan(refresh, scaling, fade, share, normal_after), size
+
+    t_long = max(t // 3, 1)
+    return (
+        drawn(Size(t - t_long, m, 12 * m), normal_after, normal_after),
+        drawn(Size(t_long, 2 * m, 24 * m), 64 * m, memory),
+    )
 
 
 class Memory:
@@ -39,6 +67,8 @@ class Memory:
 
     Attributes
     ----------
+    x
+        Coordinates of the row that was scored last.
     to_score, to_learn
         Its part of the arguments of `score_event` and `learn_event`.
     """
@@ -46,9 +76,9 @@ class Memory:
     def __init__(self, plan: layout.Plan, state: layout.State) -> None:
         self.plan, self.state = plan, state
         t, dp = state.partitions.scale.shape
-        self._x = np.zeros(2 * dp, np.float32)
+        self.x = np.zeros(2 * dp, np.float32)
         self._found = layout.Found(np.zeros((t, 1), np.int32), np.zeros((t, 1)))
-        self.to_score = (state.frame, *state.partitions, state.cells, self._x, *self._found)
+        self.to_score = (state.frame, *state.partitions, state.cells, self.x, *self._found)
         learned = (state.partitions.metric, state.cells, self._found.cell)
         self.to_learn = (plan.fade, plan.share, state.counters, state.rng, *state.sample, *learned)
 
@@ -56,7 +86,7 @@ class Memory:
     def new(cls, plan: layout.Plan, size: Size, seed: Any) -> Memory:
         """A memory of nothing, with a generator of its own."""
         state = arrays.empty(*size, 0)
-        state.rng[:] = seed
+        state.rng[:] = state.kind[:] = seed
         return cls(plan, state)
 
     def widened(self, d: int) -> Memory:
@@ -71,8 +101,36 @@ class Memory:
         """What each of d features contributed to the score of the row that was scored last."""
         shares = np.zeros(d)
         relative = self.plan.scaling == layout.MIXED
-        online.attribute(0, self._x, relative, self.state.partitions, self._found, shares)
+        online.attribute(0, self.x, relative, self.state.partitions, self._found, shares)
         return shares
+
+    def member_scores(self, rows: Floats) -> Floats:
+        """What each row scores in each partition; NaN where it has no cell."""
+        scores = np.empty((len(self.state.cells), len(rows)))
+        mini_batch.member_scores(rows, self.state, self.plan, scores)
+        return scores
+
+    @property
+    def trust(self) -> Floats:
+        """How much each partition is trusted, 1 on average; it can be set in place."""
+        return self.state.partitions.metric[:, layout.TRUST]
+
+    def mean_of(self, scores: Floats) -> Floats:
+        """How strange rows are to all partitions, from what they score in each."""
+        known = ~np.isnan(scores)
+        trusted = self.trust @ known
+        return np.asarray(self.trust @ np.where(known, scores, 0.0) / np.where(trusted > 0, trusted, 1.0))
+
+    def teach(self, row: Floats) -> None:
+        """Put an event into a few places of the sample, as one that has long been normal."""
+        sample, counters = self.state.sample, self.state.counters
+        stored = int(counters[layout.STORED])
+        for _ in range(max(1, stored // _TAUGHT)):
+            slot = int(draw(self.state.rng) * stored)
+            sample.rows[slot] = np.where(np.abs(row) <= search.LARGEST, row, np.nan)
+            sample.suspicion[slot] = 0.0
+            sample.arrived[slot] = max(int(counters[layout.SEEN]) - self.plan.normal_after, 0)
+        renewal.place_sample(self.state, -1)  # a refresh only looks for points that have arrived since the last one
 
     def over_the_same_anchors(self, other: Memory) -> bool:
         """Whether the cells of both are about the same."""
@@ -103,6 +161,7 @@ class Memory:
         s.counters[layout.STORED] = n
         m = anchors.shape[1]
         s.anchors[:, :m, columns] = anchors
+        s.spread[layout.NONE, columns] = 1.0  # these features are known: the anchors have them
         s.weight[:, columns] = np.where(scales > 0, 1 / np.where(scales > 0, scales, 1), 0.0)
         s.partitions.shape[:, layout.ANCHORS] = m
         s.partitions.metric[:, layout.INVERSE_UNIT] = 1.0

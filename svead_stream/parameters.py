@@ -107,6 +107,15 @@ DETECTOR = (
     ),
     SCALING,
     Parameter("max_features", int, 4096, "Most features that the model takes.", 1, 2**24),
+    Parameter(
+        "answer_memory",
+        float,
+        None,
+        "Events in which answers lose half of their influence, or none.",
+        0,
+        optional=True,
+        in_events=True,
+    ),
     SEED,
 )
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from svead_stream.kernels.layout import Rules, Window
 from svead_stream.record import Judged, Reasons
+from svead_stream.rescored import Rescored
 
 
 @runtime_checkable
@@ -35,6 +36,17 @@ class Explains(Protocol):
 
     def explain_one(self, x: Mapping[Hashable, Any], /) -> Reasons:
         """The share of each feature in the score of an event, largest first."""
+        ...
+
+
+@runtime_checkable
+class TakesAnswers(Protocol):
+    """Learns from people which of its alerts were real."""
+
+    def feedback_one(
+        self, x: Mapping[Hashable, Any], is_anomaly: bool | None, teach: bool = False, /
+    ) -> Rescored | None:
+        """Take an answer, and tell how scores have moved by it."""
         ...
 
 

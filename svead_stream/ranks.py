@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from svead_stream.kernels import ranks
 from svead_stream.kernels.layout import Rules, Window
 from svead_stream.record import Judged
+from svead_stream.rescored import Rescored
 from svead_stream.spans import Span, rate, span
 
 Floats = NDArray[np.float64]
@@ -101,6 +102,13 @@ class Ranks:
     def changed(self, rules: Rules, capacity: int) -> Ranks:
         """The same scores for other rules, the newest of them if there is no room for all."""
         return Ranks(rules, capacity, **self.saved())
+
+    def move(self, rescored: Rescored) -> None:
+        """Put the scores where they would be now that answers have changed the detector."""
+        known, window = self.window.counters[ranks.KNOWN], self.window
+        window.ordered[:known] = rescored.moved_scores(window.ordered[:known])
+        window.recent[:] = rescored.moved_scores(window.recent)
+        self.find_threshold()
 
     @property
     def n_judged(self) -> int:

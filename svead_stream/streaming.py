@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from river import base
 
 from svead_stream import parameters, snapshot
+from svead_stream.answers import Answers
 from svead_stream.errors import SnapshotError
 from svead_stream.features import Features, table
+from svead_stream.kernels import answers as answered
 from svead_stream.kernels import lasting, layout, mini_batch, online
 from svead_stream.kernels.ranks import ALERT
-from svead_stream.memory import Memory, Size
+from svead_stream.memory import Memory, Size, short_and_long
 from svead_stream.parameters import values_of
 from svead_stream.record import Judged, Reasons
+from svead_stream.rescored import Rescored
 
 if TYPE_CHECKING:
     from svead_stream.batch import SVEAD
@@ -66,6 +69,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         take all of these in turn. No scaler is needed in front of the detector.
     max_features
         Most feature names that the model accepts over its life.
+    answer_memory
+        Answers (`feedback_one`) lose half of their influence in so many events; `None` never.
     seed
         Makes scores reproducible.
 
@@ -93,12 +98,13 @@ class StreamingSVEAD(base.AnomalyDetector):
         memory: float | None = _DEFAULT["memory"],
         scaling: str = _DEFAULT["scaling"],
         max_features: int = _DEFAULT["max_features"],
+        answer_memory: float | None = _DEFAULT["answer_memory"],
         seed: int | None = _DEFAULT["seed"],
     ) -> None:
-        self._set_parameters(n_partitions, n_anchors, normal_after, memory, scaling, max_features, seed)
+        self._set_parameters(n_partitions, n_anchors, normal_after, memory, scaling, max_features, answer_memory, seed)
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         memories = [Memory.new(*drawn, seed) for drawn, seed in zip(self._drawn(), seeds, strict=True)]
-        self._adopt(Features(), memories, np.zeros(lasting.N_LEVELS), np.zeros(0))
+        self._adopt(Features(), memories, np.zeros(lasting.N_LEVELS), np.zeros(0), Answers(answer_memory, 0))
 
     def _set_parameters(
         self,
@@ -108,6 +114,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         memory: float | None,
         scaling: str,
         max_features: int,
+        answer_memory: float | None,
         seed: int | None,
     ) -> None:
         """What every new object begins with, whichever way it is made."""
@@ -118,41 +125,38 @@ class StreamingSVEAD(base.AnomalyDetector):
         self.memory = memory
         self.scaling = scaling
         self.max_features = max_features
+        self.answer_memory = answer_memory
         self.seed = seed
         parameters.check_detector(**values_of(self))
 
     def _drawn(self) -> tuple[tuple[layout.Plan, Size], tuple[layout.Plan, Size]]:
-        """What the two memories are: a short one, which is soon renewed, and a long one, which is finer."""
-
-        def drawn(size: Size, refresh: int, half_life: float | None) -> tuple[layout.Plan, Size]:
-            fade = 0.0 if half_life is None else min(1.0, size.window * (1 - 2 ** (-1 / half_life)))
-            share = min(1.0, size.window / refresh)  # events between two refreshes weigh no more than the sample
-            return layout.Plan(refresh, _SCALINGS[self.scaling], fade, share, self.normal_after), size
-
-        t, m = self.n_partitions, self.n_anchors
-        t_long = max(t // 3, 1)
-        return (
-            drawn(Size(t - t_long, m, 12 * m), self.normal_after, self.normal_after),
-            drawn(Size(t_long, 2 * m, 24 * m), 64 * m, self.memory),
-        )
+        scaling = _SCALINGS[self.scaling]
+        return short_and_long(self.n_partitions, self.n_anchors, self.normal_after, self.memory, scaling)
 
     def _adopt(
-        self, features: Features, memories: Iterable[Memory], levels: NDArray[np.float64], last: NDArray[np.float64]
+        self,
+        features: Features,
+        memories: Iterable[Memory],
+        levels: NDArray[np.float64],
+        last: NDArray[np.float64],
+        answers: Answers,
     ) -> None:
         """Take these as the state of the model; `last` is the row learned last."""
         short, long = memories
         self._features = features
         self._memories = (short, long)
-        self._levels, self._last = levels, last
-        self._scored: bytes | None = None  # the row scored last, its score, and its strangeness to both memories
+        self._levels, self._last, self._answers = levels, last, answers
+        self._scored: bytes | None = None  # the row scored last, its score, its strangeness to both memories and in all
         self._score = 0.0
-        self._strangeness = np.zeros(2)
+        self._strangeness = np.zeros(3)
         told = (levels, last, self._strangeness)
         relative = self.scaling == "mixed"
         self._to_score = (relative, short.state.counters, *told, *short.to_score, *long.to_score)
+        self._is_answered = bool(answers)
+        self._to_score_answered: tuple[Any, ...] = (relative, short.state.counters, *told, long.x, *answers.to_score)
         self._to_learn = (*told, *short.to_learn, *long.to_learn)
-        room = np.zeros((2, layout.BLOCK))
-        self._to_run = (short.state, short.plan, long.state, long.plan, levels, last, room)
+        room = np.zeros((3, layout.BLOCK))
+        self._to_run = (short.state, short.plan, long.state, long.plan, answers.state, levels, last, room)
 
     @property
     def n_seen_(self) -> int:
@@ -163,6 +167,11 @@ class StreamingSVEAD(base.AnomalyDetector):
     def n_missing_(self) -> int:
         """Missing values met in the events learned."""
         return int(self._memories[0].state.counters[layout.MISSING])
+
+    @property
+    def n_answers_(self) -> int:
+        """Answers taken."""
+        return self._answers.count
 
     @property
     def feature_names_(self) -> list[Hashable]:
@@ -185,6 +194,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         if packed != self._scored:
             self._features.set_row(packed)
             self._score = online.score_event(self._features.row, *self._to_score)
+            if self._is_answered:
+                self._score = answered.score_answered(self._features.row, *self._to_score_answered)
             self._scored = packed
         return self._score
 
@@ -206,12 +217,17 @@ class StreamingSVEAD(base.AnomalyDetector):
             if online.learn_event(self._features.row, *self._to_learn):
                 for memory in self._memories:
                     memory.refresh()
+                if self._is_answered:
+                    self._answers.renew(*self._memories)
 
     def _widen(self, new: Mapping[Hashable, float]) -> None:
         """Make room for features that an event brings with these numbers; whether it repeats the last one stays so."""
         features = self._features.with_new(new, self.max_features)
         last = np.append(self._last, [new[name] for name in features.names[len(self._last) :]])
-        self._adopt(features, [memory.widened(len(last)) for memory in self._memories], self._levels, last)
+        memories, answers = [memory.widened(len(last)) for memory in self._memories], self._answers.widened(len(last))
+        self._adopt(features, memories, self._levels, last, answers)
+        if answers:
+            answers.place(self._memories[1].state)
 
     def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
         """Scores of the rows of X, none of which is learned.
@@ -306,11 +322,51 @@ class StreamingSVEAD(base.AnomalyDetector):
         """
         with self._lock:
             self._score_packed(self._features.pack(x))
-            row, (by_short, by_long) = self._features.row, self._strangeness.tolist()
+            row, (by_short, by_long, _) = self._features.row, self._strangeness.tolist()
             if math.isnan(by_short):  # nothing to explain
                 return {}
             short, long = self._memories
             return self._features.named(row, (short if by_short <= by_long else long).shares(len(row)))
+
+    def feedback_one(self, x: Mapping[Hashable, Any], is_anomaly: bool | None, teach: bool = False) -> Rescored | None:
+        """Take an answer: whether an event was an anomaly.
+
+        Partitions that told it are trusted more from now on, and events like it are judged by the answer. The event may
+        be long past, and need not have been an alert: its values count, not when it came. A later answer on the same
+        values replaces an earlier one. Answers never add up to more than the newest 64 of each kind.
+
+        Parameters
+        ----------
+        x
+            The event, as for `score_one`.
+        is_anomaly
+            True for an anomaly, found or missed; False for a false alarm; None if that is not known, which changes
+            nothing.
+        teach
+            Whether a false alarm is also learned as something that has long been normal, so that its like stops coming.
+
+        Returns
+        -------
+        Rescored
+            How the strangeness of usual events has moved, so that older scores can be compared with new ones; None if
+            nothing has.
+        """
+        if is_anomaly is None:
+            return None
+        if is_anomaly not in (False, True):
+            raise ValueError(f"is_anomaly={is_anomaly!r}: it must be True, False or None")
+        with self._lock:
+            self._features.set_row(self._features.pack(x))
+            self._scored = None
+            relative = self.scaling == "mixed"
+            taken = self._answers.taken(self._features.row, bool(is_anomaly), *self._memories, relative)
+            if taken is None:
+                return None
+            answers, rescored = taken
+            if teach and not is_anomaly:
+                self._memories[1].teach(self._features.row)
+            self._adopt(self._features, self._memories, rescored.moved(self._levels), self._last, answers)
+            return rescored
 
     def merge(self, other: StreamingSVEAD, base: StreamingSVEAD | None = None) -> None:
         """Add to the cells what another model learned over the same anchors: counts and sums add up, maxima are kept.
@@ -349,6 +405,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         with self._lock:
             named = zip(_NAMES, self._memories, strict=True)
             arrays = {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
+            arrays |= {f"answers.{key}": array for key, array in self._answers.saved().items()}
             arrays |= {"levels": self._levels, "last": self._last}
             return self.feature_names_, {name: array.copy() for name, array in arrays.items()}
 
@@ -380,12 +437,14 @@ class StreamingSVEAD(base.AnomalyDetector):
         if not (np.isfinite(levels) & (levels >= 0)).all():
             raise SnapshotError("the snapshot does not fit together: array 'levels' has impossible values")
         last = snapshot.expect(arrays, "last", np.float64, (len(names),))
-        memories = []
-        for name, (plan, size) in zip(_NAMES, self._drawn(), strict=True):
-            prefix = f"{name}."
-            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            memories.append(Memory.restored(plan, size, own, len(names)))
-        self._adopt(Features(names), memories, levels, last)
+        memories = [
+            Memory.restored(plan, size, _own(arrays, name), len(names))
+            for name, (plan, size) in zip(_NAMES, self._drawn(), strict=True)
+        ]
+        answers = Answers.restored(self.answer_memory, _own(arrays, "answers"), len(names))
+        self._adopt(Features(names), memories, levels, last, answers)
+        if answers:
+            answers.place(self._memories[1].state)
 
     @classmethod
     def from_batch(cls, model: SVEAD, sample: Any, **parameters: Any) -> StreamingSVEAD:
@@ -431,3 +490,8 @@ class StreamingSVEAD(base.AnomalyDetector):
     def __setstate__(self, pickled: dict[str, Any]) -> None:
         self._set_parameters(**pickled["parameters"])
         self._restore(pickled["features"], pickled["arrays"])
+
+
+def _own(arrays: snapshot.Arrays, name: str) -> snapshot.Arrays:
+    """The arrays of one part of the model, by their names in it."""
+    return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}

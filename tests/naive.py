@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+import naive_answers
 import numpy as np
 
 BLOCK = 64
@@ -39,6 +40,11 @@ class Generator:
             j = i + int(self.draw() * (len(items) - i))
             items[i], items[j] = items[j], items[i]
         return items[:wanted]
+
+    @staticmethod
+    def fixed(seed, i, j):
+        """The number that i and j always give with a seed."""
+        return Generator(int(seed) + 0x9E3779B97F4A7C15 * (i * 2**32 + j - 1)).draw()
 
 
 def warp(z):
@@ -105,10 +111,15 @@ class Partition:
         return sum(share * d for share, d in cell)
 
 
+def is_due(n):
+    """Whether something is refreshed after the n-th event: as a young stream doubles, then regularly."""
+    return n % BLOCK == 0 if n > YOUNG else n >= FIRST_BUILD and (n & (n - 1)) == 0
+
+
 class NaiveStream:
     """The streaming detector, one event at a time: two memories, and what is strange to both counts."""
 
-    def __init__(self, rng_states, t, m, normal_after, memory, scaling):
+    def __init__(self, rng_states, t, m, normal_after, memory, scaling, answer_memory=None):
         t_long = max(t // 3, 1)
         short, long = rng_states
         self.memories = [
@@ -118,9 +129,16 @@ class NaiveStream:
         self.relative = scaling == "mixed"
         self.recent = self.usual = self.peak = 0.0
         self.last = {}
+        self.answers = naive_answers.Answers(self, answer_memory)
 
     def strangeness(self, event):
-        return min(memory.strangeness(event) for memory in self.memories)
+        return self.strangeness_of(self.memories[0].row(event, self.memories[0].names))
+
+    def strangeness_of(self, x):
+        own, by = min(memory.strangeness_of(x) for memory in self.memories), self.answers.shift(x)
+        if np.isnan(own):
+            return own
+        return max(own + by, 0.0) if self.relative else own * math.exp(by)
 
     def score(self, event):
         own = self.strangeness(event)
@@ -140,6 +158,9 @@ class NaiveStream:
         before, now = ({k: e[k] for k in known if e.get(k) is not None and e[k] == e[k]} for e in (self.last, event))
         return before == now
 
+    def feedback(self, event, is_anomaly, teach=False):
+        self.answers.take(event, is_anomaly, teach)
+
     def shares(self, event):
         return min(self.memories, key=lambda memory: memory.strangeness(event)).shares(event)
 
@@ -151,6 +172,8 @@ class NaiveStream:
             memory.learn(event)
         if self.memories[0].seen < n:
             return  # there was nothing to learn
+        if is_due(n):
+            self.answers.fade()
         if self.recent <= self.usual:
             self.peak = own
         elif not again:
@@ -165,11 +188,13 @@ class NaiveMemory:
 
     def __init__(self, rng_state, t, m, window, refresh, half_life, normal_after, scaling):
         self.rng = Generator(rng_state)
+        self.kind, self.trust = rng_state, np.ones(t)
         self.t, self.m, self.window, self.refresh, self.scaling = t, m, window, refresh, scaling
         self.normal_after = normal_after
         self.fade = 0.0 if half_life is None else min(1.0, window * (1 - 2 ** (-1 / half_life)))
         self.names, self.seen, self.rows, self.suspicion, self.arrived = [], 0, [], [], []
         self.partitions = []
+        self.ever_known = set()
         self.missing = 0
 
     def row(self, event, names):
@@ -180,28 +205,31 @@ class NaiveMemory:
         return np.array([value(name) for name in names], float)
 
     def strangeness(self, event):
-        x = self.row(event, self.names)
+        return self.strangeness_of(self.row(event, self.names))
+
+    def strangeness_of(self, x):
         if np.isnan(x).all():
             return np.nan
+        scores = self.scores(x)
+        known = ~np.isnan(scores)
+        return float(np.average(scores[known], weights=self.trust[: len(scores)][known])) if known.any() else 0.0
+
+    def scores(self, x):
+        """What a row scores in each partition; NaN where it has no cell."""
         scores = []
         for p in self.partitions:
             j, d = p.locate(x, self)
-            if j is not None:
-                scores.append((p.score(j, d), p.unit))
-        if not scores:
-            return 0.0
-        if self.scaling == "mixed":
-            return float(np.mean([math.log(1 + s / unit) for s, unit in scores]))
-        return float(np.mean([s for s, _ in scores]))
+            score = np.nan if j is None else p.score(j, d)
+            scores.append(math.log(1 + score / p.unit) if self.scaling == "mixed" else score)
+        return np.array(scores)
 
     def shares(self, event):
         """What each feature present has of the squared distances, weighted by what each partition adds to the score."""
         x, shares = self.row(event, self.names), np.zeros(len(self.names))
-        for p in self.partitions:
+        for p, worth, trust in zip(self.partitions, self.scores(x), self.trust, strict=False):
             j, d = p.locate(x, self)
             if d > 0:
-                worth = p.score(j, d)
-                worth = math.log(1 + worth / p.unit) if self.scaling == "mixed" else worth
+                worth *= trust
                 squares = np.nan_to_num(p.gaps(x, self)[j]) ** 2
                 shares += worth * squares / squares.sum()
         total = shares.sum()
@@ -247,8 +275,7 @@ class NaiveMemory:
 
     def refresh_what_is_due(self):
         n, t, young = self.seen, self.t, self.seen <= YOUNG
-        doubled = n >= FIRST_BUILD and (n & (n - 1)) == 0
-        if not (doubled if young else n % BLOCK == 0):
+        if not is_due(n):
             return
         due = range(t) if young else range((n - BLOCK) * t // self.refresh, n * t // self.refresh)[-t:]
         if len(due):
@@ -287,6 +314,10 @@ class NaiveMemory:
             column = kept[:, f][~np.isnan(kept[:, f])]
             if len(column):
                 self.known[f], self.centre[f] = True, np.median(column)
+                if f not in self.ever_known:
+                    self.ever_known.add(f)
+                    for p in self.partitions:
+                        p.anchors[:, f] = self.centre[f]
                 low, high = np.quantile(column, [0.25, 0.75])
                 values = {"none": 1.0, "std": np.std(column), "iqr": high - low, "range": np.ptp(column)}
                 if np.ptp(column) == 0 and self.last_range[f] > 0:  # as when it last varied
@@ -311,7 +342,8 @@ class NaiveMemory:
         anchors = np.array([np.where(np.isnan(self.rows[i]), self.centre, self.rows[i]) for i in chosen])
         known = np.flatnonzero(self.known)
         least = (len(known) + 1) // 2
-        features = self.rng.choose(known, least + int(self.rng.draw() * (len(known) - least + 1)))
+        taken = least + int(Generator.fixed(self.kind, k, 0) * (len(known) - least + 1))
+        features = sorted(known, key=lambda f: Generator.fixed(self.kind, k, int(f) + 1))[:taken]
         scaling = MIXED[k % 5] if self.scaling == "mixed" else self.scaling
         spread = self.spread["none" if scaling == "log" else scaling]
         if not spread[features].any():

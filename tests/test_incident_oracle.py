@@ -117,8 +117,8 @@ def assert_judged_as_by_the_oracle(settings: dict[str, Any], scores: list[float]
         states = {change.state for change in verdict.changes}
         assert ("open" in states, "closed" in states) == (own["opens"], own["closes"]), i
         assert not (burning and verdict.alert)
-        window = model._ranks.window
-        assert model._ranks.saved()["recent"].tolist() == judge.recent, i
+        window = model._standing.ranks.window
+        assert model._standing.ranks.saved()["recent"].tolist() == judge.recent, i
         assert window.ordered[: len(judge.recent)].tolist() == sorted(judge.recent), i
         assert window.pace[ranks.CREDIT] == pytest.approx(judge.credit, abs=1e-9), i
     assert window.pace[ranks.ELAPSED] == pytest.approx(judge.passed())

@@ -110,10 +110,10 @@ def test_the_end_of_an_incident_is_told_at_the_first_event_after_the_hold_off_ev
 def test_scores_of_an_incident_are_ranked_among_for_two_alerts_and_again_after_a_thousand() -> None:
     model = ConformalFilter(Echo(), alert_rate=0.3, hold_off=10, burn_in=100)
     judged(model, falling(600))
-    entered = int(model._ranks.window.counters[ranks.ENTERED])
+    entered = int(model._standing.ranks.window.counters[ranks.ENTERED])
     for alert in range(1, 1_004):
         assert model.judge_one({0: 2_000.0 + alert}).incident == 1
-        assert model._ranks.window.counters[ranks.ENTERED] == entered + min(alert, 2) + max(0, alert - 1_000)
+        assert model._standing.ranks.window.counters[ranks.ENTERED] == entered + min(alert, 2) + max(0, alert - 1_000)
 
 
 def test_scores_of_events_that_were_withheld_are_always_ranked_among() -> None:
@@ -122,8 +122,8 @@ def test_scores_of_events_that_were_withheld_are_always_ranked_among() -> None:
     learned = len(model.detector.learned)
     for alert in range(1, 21):
         assert model.judge_one({0: 2_000.0 + alert}).incident == 1
-        assert model._ranks.n_withheld == alert
-    assert model._ranks.saved()["recent"].tolist()[-20:] == [2_001.0 + i for i in range(20)]
+        assert model._standing.ranks.n_withheld == alert
+    assert model._standing.ranks.saved()["recent"].tolist()[-20:] == [2_001.0 + i for i in range(20)]
     assert len(model.detector.learned) == learned
 
 
@@ -132,16 +132,16 @@ def test_exactly_twice_the_rate_of_a_full_window_is_withheld() -> None:
     judged(model, falling(200))
     learned = len(model.detector.learned)
     judged(model, [2_000.0 + i for i in range(25)])
-    assert model._ranks.n_withheld == 20
+    assert model._standing.ranks.n_withheld == 20
     assert len(model.detector.learned) == learned + 5
 
 
 def test_events_that_were_withheld_and_fall_out_of_a_shorter_window_no_longer_count() -> None:
     model = ConformalFilter(Echo(), alert_rate=0.3, hold_off=10, burn_in=100, window=200, protect=True)
     judged(model, [*falling(300), 2_001.0, 2_002.0, *falling(50, 500.0), 3_000.0, 3_001.0])
-    assert model._ranks.n_withheld == 4
+    assert model._standing.ranks.n_withheld == 4
     model.window = 20
-    assert model._ranks.n_withheld == int(model._ranks.window.withheld.sum()) == 2
+    assert model._standing.ranks.n_withheld == int(model._standing.ranks.window.withheld.sum()) == 2
 
 
 def test_an_event_as_high_as_the_threshold_is_no_alert_whether_it_is_learned_or_not() -> None:

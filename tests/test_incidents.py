@@ -87,7 +87,7 @@ def test_every_event_is_judged_as_the_oracle_judges_it(settings: dict[str, Any])
         states = [change.state for change in verdict.changes]
         assert ("open" in states, "closed" in states) == (own["opens"], own["closes"])
     assert model.n_incidents_ == len(naive.incidents) > 1
-    assert len(model._ranks.saved()["recent"]) == len(naive.recent)
+    assert len(model._standing.ranks.saved()["recent"]) == len(naive.recent)
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)

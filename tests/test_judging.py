@@ -41,7 +41,7 @@ def without_incidents(verdicts: Any) -> list[Verdict]:
 
 def assert_same_window(one: ConformalFilter, other: ConformalFilter) -> None:
     for name in ("recent", "ordered", "withheld", "counters", "pace"):
-        mine, theirs = (getattr(model._ranks.window, name) for model in (one, other))
+        mine, theirs = (getattr(model._standing.ranks.window, name) for model in (one, other))
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -174,7 +174,7 @@ def test_memory_stays_the_same_however_long_the_stream() -> None:
     before = len(pickle.dumps(model))
     model.judge_many(rng.random((20_000, 1)))
     assert len(pickle.dumps(model)) == pytest.approx(before, abs=512)  # an incident may be open
-    assert len(model._ranks.saved()["recent"]) == model.capacity
+    assert len(model._standing.ranks.saved()["recent"]) == model.capacity
 
 
 @pytest.mark.parametrize("detector", [Level, BatchEcho, lambda: StreamingSVEAD(seed=3)])
@@ -327,7 +327,7 @@ def test_the_alert_rate_can_be_changed_on_the_way() -> None:
     model.alert_rate = 0.05
     alerts = model.judge_many(rng.random((20_000, 1))).alerts
     assert alerts[1_000:].mean() == pytest.approx(0.05, rel=0.2)
-    assert len(model._ranks.saved()["recent"]) == model.capacity == 2_499
+    assert len(model._standing.ranks.saved()["recent"]) == model.capacity == 2_499
     assert model.window is None  # what is the default goes with the rate
 
 
@@ -335,7 +335,7 @@ def test_a_shorter_window_keeps_the_newest_scores_and_all_counts() -> None:
     model = ConformalFilter(BatchEcho(), alert_rate=0.1, window=100)
     model.judge_many(np.arange(1.0, 151.0)[:, None])
     model.window = 40
-    assert model._ranks.saved()["recent"].tolist() == list(range(111, 151))
+    assert model._standing.ranks.saved()["recent"].tolist() == list(range(111, 151))
     assert model.p_value(111.0) == 1.0
     assert (model.window, model.alert_rate, model.n_seen_) == (40, 0.1, 150)
 

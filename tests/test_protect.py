@@ -35,8 +35,8 @@ def test_no_more_than_twice_the_rate_is_withheld_in_any_window_and_never_less_fo
     for _ in range(30):
         before = model.detector.mean
         model.judge_many(rng.normal(size=(100, 1)) * (1 + 9 * (rng.random((100, 1)) < 0.1)))
-        assert model._ranks.n_withheld == int(model._ranks.window.withheld.sum()) <= 11
-        learned_less += model._ranks.n_withheld > 0
+        assert model._standing.ranks.n_withheld == int(model._standing.ranks.window.withheld.sum()) <= 11
+        learned_less += model._standing.ranks.n_withheld > 0
         assert model.detector.mean != before
     assert learned_less == 30
 
@@ -54,7 +54,7 @@ def test_twice_the_rate_is_withheld_where_every_event_is_an_alert() -> None:
     for score in range(1, 501):
         model.judge_one({0: float(score)})
         if score > 50:
-            assert model._ranks.n_withheld == int(model._ranks.window.withheld.sum()) in (19, 20)
+            assert model._standing.ranks.n_withheld == int(model._standing.ranks.window.withheld.sum()) in (19, 20)
     assert len(model.detector.learned) >= 0.8 * 500
 
 
@@ -62,10 +62,10 @@ def test_a_change_of_the_window_forgets_no_event_that_was_withheld() -> None:
     model = ConformalFilter(Echo(), alert_rate=0.1, window=100, protect=True, burn_in=0)
     for score in range(1, 31):
         model.judge_one({0: float(score)})
-    withheld = model._ranks.saved()["withheld"].tolist()
+    withheld = model._standing.ranks.saved()["withheld"].tolist()
     model.window = 60
-    assert model._ranks.saved()["withheld"].tolist() == withheld
-    assert model._ranks.n_withheld == sum(withheld) > 0
+    assert model._standing.ranks.saved()["withheld"].tolist() == withheld
+    assert model._standing.ranks.n_withheld == sum(withheld) > 0
     model.window = 25
-    assert model._ranks.saved()["withheld"].tolist() == withheld[-25:]
-    assert model._ranks.n_withheld == sum(withheld[-25:]) > 0
+    assert model._standing.ranks.saved()["withheld"].tolist() == withheld[-25:]
+    assert model._standing.ranks.n_withheld == sum(withheld[-25:]) > 0

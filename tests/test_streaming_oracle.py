@@ -37,7 +37,8 @@ def events(n, seed, gaps=0.0, late=False):
 
 def oracle_of(model):
     seeds = [memory.state.rng[0] for memory in model._memories]
-    return NaiveStream(seeds, model.n_partitions, model.n_anchors, model.normal_after, model.memory, model.scaling)
+    told = (model.n_partitions, model.n_anchors, model.normal_after, model.memory, model.scaling, model.answer_memory)
+    return NaiveStream(seeds, *told)
 
 
 @pytest.mark.parametrize("scaling", ["none", "std", "iqr", "range", "log", MIXED])

@@ -82,7 +82,9 @@ def test_threads_lose_no_event_of_a_filter():
 
     in_threads(work)
     assert model.n_seen_ == model.detector.n_seen_ == 4 * 5 * 600
-    np.testing.assert_array_equal(np.sort(model._ranks.saved()["recent"]), model._ranks.window.ordered)
+    np.testing.assert_array_equal(
+        np.sort(model._standing.ranks.saved()["recent"]), model._standing.ranks.window.ordered
+    )
 
 
 def test_copies_that_are_made_while_others_judge_are_of_one_moment():
@@ -99,8 +101,8 @@ def test_copies_that_are_made_while_others_judge_are_of_one_moment():
         while len(judged) < 60:
             for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
                 assert copied.n_seen_ == copied.detector.n_seen_
-                recent = copied._ranks.saved()["recent"]
-                np.testing.assert_array_equal(np.sort(recent), copied._ranks.window.ordered[: len(recent)])
+                recent = copied._standing.ranks.saved()["recent"]
+                np.testing.assert_array_equal(np.sort(recent), copied._standing.ranks.window.ordered[: len(recent)])
 
     in_threads(work)
 

@@ -14,11 +14,12 @@ from functools import partial
 from kafka import TopicPartition
 
 from svead_kafka.errors import ConfigurationError
-from svead_kafka.events import Bad, Event, incident
+from svead_kafka.events import Bad, incident
 from svead_kafka.metrics import Metrics
 from svead_kafka.options import Options
+from svead_kafka.outgoing import Outcome
 from svead_stream.cli.notify import Notifier
-from svead_stream.record import CLOSED, OPEN, Verdict
+from svead_stream.record import CLOSED, OPEN
 
 log = logging.getLogger(__name__)
 
@@ -48,13 +49,16 @@ class Announcer:
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
 
-    def batch(self, source: TopicPartition, results: list[tuple[Event, Verdict]], bad: list[Bad]) -> None:
-        """Tell of the events of a partition."""
-        metrics = self._metrics
+    def batch(self, source: TopicPartition, outcome: Outcome) -> None:
+        """Tell of the events of a partition, and of the answers to them."""
+        metrics, results, bad = self._metrics, outcome.scored, outcome.bad
         label = (source.topic, str(source.partition))
         metrics.events.labels(*label).inc(len(results))
         metrics.alerts.labels(*label).inc(sum(verdict.alert for _, verdict in results))
         metrics.dead_letters.labels(*label).inc(len(bad))
+        metrics.answers_refused.labels(*label).inc(len(outcome.refused))
+        for said, count in outcome.answers.items():
+            metrics.answers.labels(*label, said).inc(count)
         opened, closed = metrics.incidents.labels(*label), metrics.closed.labels(*label)
         for event, verdict in results:
             for change in verdict.changes:
@@ -63,8 +67,9 @@ class Announcer:
                 if change.state in (OPEN, CLOSED):
                     keyed = self._options.model_per == "key"
                     self._notifier.send(incident(event, change, self._options.top_features, keyed))
-        if bad and not self._options.dead_letters:
-            _log_bad(bad)
+        if not self._options.dead_letters:
+            _log_bad(bad, "event")
+            _log_bad(outcome.refused, "answer")
 
     def odd(self, source: TopicPartition, odd: Counter[str]) -> None:
         """Tell what the models of a partition had to do without."""
@@ -85,9 +90,9 @@ class Announcer:
         self._notifier.close(_LAST_WORDS)
 
 
-def _log_bad(bad: list[Bad]) -> None:
+def _log_bad(bad: list[Bad], what: str) -> None:
     for one in bad[:10]:
         record = one.record
-        log.warning("no event at %s/%d offset %d: %s", record.topic, record.partition, record.offset, one.reason)
+        log.warning("no %s at %s/%d offset %d: %s", what, record.topic, record.partition, record.offset, one.reason)
     if len(bad) > 10:
         log.warning("and %d more in the same batch; --dead-letters keeps them", len(bad) - 10)

@@ -7,13 +7,15 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, TopicPartition
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import MemberState
 
 from svead_kafka.client import Clients
 from svead_kafka.errors import StateError
 from svead_kafka.events import Decoder
+from svead_kafka.feedback import Feedback
+from svead_kafka.journal import Journal, Mark
 from svead_kafka.models import Maker
 from svead_kafka.partition import Partition, new_checkpoint
 from svead_kafka.state_topic import Found, StateReader
@@ -25,6 +27,7 @@ _WAIT_MS = 60_000
 _LONGEST_REBALANCE = 60.0  # seconds
 _KEEPALIVE = 1.0  # seconds of replay between two signs of life to the group
 _FIRST_REPLAYED, _MOST_REPLAYED = 100, 2000  # events taken together; fewer where that takes longer
+_NOTHING = OffsetAndMetadata(None, "", -1)  # is committed yet
 
 
 class AssignmentChanged(Exception):
@@ -63,6 +66,7 @@ class Assignment:
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.membership: Any = None
+        self.feedback: Feedback | None = None
         self._clients = clients
         self._options = clients.options
         self._maker = maker
@@ -77,6 +81,9 @@ class Assignment:
         try:
             self._reader = self._open(clients.reader())
             self._states = self._open(StateReader(clients.reader(), self._options.state, self._options.group))
+            if self._options.feedback is not None:
+                listener = self._open(clients.reader())
+                self.feedback = Feedback(listener, self._reader, clients.end, self._options, decoder, counts)
             self._consumer = self._open(clients.member())
             self._consumer.subscribe(topics=list(self._options.input), listener=self._rebalances)
             self._know_the_topics()
@@ -159,21 +166,26 @@ class Assignment:
         if membership.generation_id < 0 or not membership.member_id:
             raise AssignmentChanged  # out of the group: the next poll joins again
         self._consumer.pause(*sources)
-        committed = {source: self._consumer.committed(source, timeout_ms=_WAIT_MS) for source in sources}
-        self._keep_what_stayed(membership, committed)
+        marked = {
+            source: self._consumer.committed(source, metadata=True, timeout_ms=_WAIT_MS) or _NOTHING
+            for source in sources
+        }
+        committed: dict[TopicPartition, int | None] = {source: one.offset for source, one in marked.items()}
+        self._keep_what_stayed(membership, marked)
         gained = sorted(sources - self.partitions.keys())
         restored: dict[TopicPartition, Partition] = {}
         new: dict[TopicPartition, Partition] = {}
         if gained:
             self._watchdog.beat("reading the state topic")
             starts, ends = self._reader.beginning_offsets(gained), self._reader.end_offsets(gained)
-            for source, found in self._scan(gained, committed).items():
+            marks = {source: Mark.read(marked[source].metadata) for source in gained}
+            for source, found in self._scan(gained, committed, marks).items():
                 self._still_here(rebalances)
                 bounds = (starts[source], ends[source])
-                offset, is_new = self._settle(source, found, committed[source], bounds)
+                offset, is_new = self._settle(source, found, committed[source], bounds, marks[source])
                 partition = Partition(source, self._maker, found, self._states.load)
                 self._replay(partition, max(partition.position, bounds[0]), offset, rebalances)
-                partition.position = committed[source] = offset
+                partition.replay([], offset)  # the answers that were taken after the last event
                 restored[source] = partition
                 if is_new:
                     new[source] = partition
@@ -181,13 +193,18 @@ class Assignment:
         self.partitions |= restored  # all or none: a new one without its first checkpoint must not be kept
         for source in sources:
             self._consumer.seek(source, self.partitions[source].position)
+        if self.feedback is not None:
+            self.feedback.begin(self.partitions)
         self._consumer.resume(*sources)
         self.membership = membership
         self._restored = rebalances
         return new
 
     def _scan(
-        self, sources: list[TopicPartition], committed: dict[TopicPartition, int | None]
+        self,
+        sources: list[TopicPartition],
+        committed: dict[TopicPartition, int | None],
+        marks: dict[TopicPartition, Mark | None],
     ) -> dict[TopicPartition, Found]:
         """What the state topic knows of these partitions."""
         found: dict[TopicPartition, Found] = self._states.scan(sources)
@@ -196,19 +213,19 @@ class Assignment:
         doubtful = [
             source
             for source, offset in committed.items()
-            if source in found and offset is not None and not self._fits(found[source], offset)
+            if source in found and offset is not None and not self._fits(found[source], offset, marks[source])
         ]
         if doubtful:
             log.info("offsets without state that fits: waiting for open transactions on %s", self._options.state)
             found |= self._states.scan(doubtful, self._clients.end)
         return found
 
-    def _fits(self, found: Found, committed: int) -> bool:
+    def _fits(self, found: Found, committed: int, mark: Mark | None) -> bool:
         checkpoint = found.checkpoint
         same = checkpoint is not None and checkpoint["options"] == self._options.fingerprint
-        return same and _saved_up_to(found) <= committed
+        return same and _saved_up_to(found) <= committed and _has_all(found, mark)
 
-    def _keep_what_stayed(self, membership: Any, committed: dict[TopicPartition, int | None]) -> None:
+    def _keep_what_stayed(self, membership: Any, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Keep models of partitions that nobody else can have had since: owned in this generation and the last."""
         last = self.membership
         follows = (
@@ -219,12 +236,12 @@ class Assignment:
         kept = {
             source: partition
             for source, partition in self.partitions.items()
-            if follows and committed.get(source) == partition.position
+            if follows and committed.get(source, _NOTHING)[:2] == (partition.position, partition.mark)
         }
         self.partitions = kept
 
     def _settle(
-        self, source: TopicPartition, found: Found, committed: int | None, bounds: tuple[int, int]
+        self, source: TopicPartition, found: Found, committed: int | None, bounds: tuple[int, int], mark: Mark | None
     ) -> tuple[int, bool]:
         """The offset at which scoring goes on, and whether the models begin there; completes `found` then."""
         first, end = bounds
@@ -246,11 +263,18 @@ class Assignment:
             log.warning("%s: other options (%s): beginning with new models", name, changed)
             checkpoint = None
         if committed is None:
-            committed = checkpoint["offset"] if checkpoint else (first if self._options.start == "earliest" else end)
+            # All that is saved was committed once, so the models are those of an uninterrupted run there.
+            committed = _saved_up_to(found) if checkpoint else (first if self._options.start == "earliest" else end)
             if checkpoint:
                 log.warning("%s: the group's offsets are gone; going on at %d, where the state is", name, committed)
         elif checkpoint is not None and _saved_up_to(found) > committed:
             log.warning("%s: offsets were moved back to %d: beginning with new models", name, committed)
+            checkpoint = None
+        elif checkpoint is not None and not _has_all(found, mark):
+            missing = f"the state topic lacks answers or models that were committed with offset {committed} of {name}"
+            if self._options.if_changed == "fail":
+                raise StateError(f"{missing}; take another group, or begin with new models by --if-changed restart")
+            log.warning("%s: beginning with new models", missing)
             checkpoint = None
         offset = max(int(committed), first)
         if offset > committed:
@@ -282,7 +306,7 @@ class Assignment:
             began = time.monotonic()
             events, _ = self._decoder.decode(record for record in records if record.offset < end)
             if records:
-                partition.take(events, min(records[-1].offset + 1, end))
+                partition.replay(events, min(records[-1].offset + 1, end))
                 took = time.monotonic() - began
                 if took > _KEEPALIVE:
                     size = max(1, int(len(records) * _KEEPALIVE / took))
@@ -305,7 +329,23 @@ class Assignment:
 def _saved_up_to(found: Found) -> int:
     """The offset before which some event may be in a saved model."""
     assert found.checkpoint is not None
-    return max([int(found.checkpoint["offset"]), *(saved.covers for saved in found.models.values())])
+    covered = (saved.covers for saved in found.models.values())
+    return max(int(found.checkpoint["offset"]), _journal(found).position, *covered)
+
+
+def _journal(found: Found) -> Journal:
+    """The journal of the models that were found; an empty one if there is none of their life."""
+    assert found.checkpoint is not None
+    return (found.journal or Journal("")).of_life(found.checkpoint["life"])
+
+
+def _has_all(found: Found, mark: Mark | None) -> bool:
+    """Whether the journal has all answers that the snapshots cover, and that the committed offset tells of."""
+    assert found.checkpoint is not None
+    journal = _journal(found)
+    if any(saved.answers > journal.count for saved in found.models.values()):
+        return False
+    return mark is None or (mark.life == journal.life and mark.version <= journal.version)
 
 
 def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:

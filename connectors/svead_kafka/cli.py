@@ -1,6 +1,6 @@
 """Score Kafka topics: events in, scored events out.
 
-``svead-stream kafka`` is the worker, with two commands beside it to play events into a topic and to watch the output.
+``svead-stream kafka`` is the worker, with commands beside it to play events into a topic, watch the output and answer.
 Each option can also be given as an environment variable (``SVEAD_KAFKA_`` and its name in capitals) or in a TOML file
 (``--config``); the command line wins over the environment, and the environment over the file.
 """
@@ -98,6 +98,8 @@ _WORKER_OPTIONS = [
     _option("--group", help="Consumer group; its workers share the partitions."),
     _option("--dead-letters", help="Topic for messages that are no events. [default: they are counted and logged]"),
     _option("--incidents", help="Topic for what is told of incidents: opened, going on, closed."),
+    _option("--feedback", metavar="TOPIC", help="Topic of people's answers, which the models learn from."),
+    _option("--teach-false-alarms", is_flag=True, help="Learn what was a false alarm as normal, too."),
     _option("--state", help="Compacted topic for the models. [default: the output topic, with -state]"),
     names_option(
         "-f", "--features", envvar=_variable("features"), help="Features to use [default: all numbers and booleans]."
@@ -226,3 +228,22 @@ def tail(topic: str, alerts: bool, from_beginning: bool, count: int | None, **wh
     client = tools.client(where["bootstrap"], where["client_config"])
     for line in tools.tail(client, topic, alerts=alerts, from_beginning=from_beginning, count=count):
         click.echo(line)
+
+
+@kafka.command()
+@click.option("--topic", required=True, help="The worker's --feedback topic.")
+@click.option("--source", required=True, metavar="TOPIC/PARTITION/OFFSET", help="The event, as its scored event says.")
+@click.option("--anomaly", "verdict", flag_value="an anomaly", help="It was one, whether there was an alert or not.")
+@click.option("--false-alarm", "verdict", flag_value="a false alarm", help="It was none.")
+@click.option("--key", help="Key of the message: answers with the same key stay in order.")
+@_BOOTSTRAP
+@_CLIENT
+def answer(topic: str, source: str, verdict: str | None, key: str | None, **where: Any) -> None:
+    """Tell the worker whether an event was an anomaly."""
+    from svead_kafka import tools
+
+    if verdict is None:
+        raise click.UsageError("what was it? Give --anomaly or --false-alarm")
+    client = tools.client(where["bootstrap"], where["client_config"])
+    tools.answer(client, topic, source, verdict == "an anomaly", key)
+    click.echo(f"told {topic} that {source} was {verdict}", err=True)

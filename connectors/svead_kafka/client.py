@@ -22,6 +22,8 @@ from svead_kafka.options import Options
 
 log = logging.getLogger(__name__)
 
+REFUSED = "AuthenticationFailed"  # how the client calls it in its log
+_OLD_STORY = 300.0  # seconds after which a complaint has nothing to do with a failure
 TRANSACTION_TIMEOUT_MS = 15_000
 _NEWS_S = 10.0  # how long brokers may take to hear of a new topic
 _ROOM = 16_384  # bytes that score, place and explanation may add to an event, and that an incident may have
@@ -112,6 +114,24 @@ def checked(properties: Mapping[str, Any]) -> dict[str, Any]:
     return dict(properties)
 
 
+class LastComplaint(logging.Handler):
+    """Remembers what the client complained about last in its log: its exceptions often don't tell."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._text, self._at = "", 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember a message; one about the password is not forgotten for another."""
+        if REFUSED not in self._text:
+            self._text, self._at = record.getMessage(), time.monotonic()
+
+    def take(self) -> str:
+        """The last message since this was asked for; nothing if it is an old story."""
+        text, self._text = self._text, ""
+        return text if time.monotonic() - self._at < _OLD_STORY else ""
+
+
 class Clients:
     """Makes the clients of one worker."""
 
@@ -194,7 +214,7 @@ def prepare_topics(clients: Clients) -> dict[str, int]:
     options = clients.options
     admin = clients.admin()
     try:
-        wanted = [*options.input, *options.written, options.state]
+        wanted = options.topics
         counts = _partition_counts(admin, wanted)
         missing = [topic for topic in wanted if topic not in counts]
         lost = [topic for topic in missing if topic in options.input]
@@ -221,6 +241,8 @@ def _settings(options: Options, topic: str, partitions: int) -> dict[str, Any]:
         # Old snapshots go soon, so that a restore has little to read.
         configs = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "segment.ms": "600000"}
         configs |= {"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "3600000"}
+    elif topic == options.feedback:
+        configs["cleanup.policy"] = "delete"  # answers with one key are not one answer
     elif topic == options.dead_letters:
         configs["max.message.bytes"] = str(16 * 1024 * 1024)
     return {"num_partitions": partitions, "replication_factor": -1, "configs": configs}

@@ -112,14 +112,17 @@ class Decoder:
             raise Reason(f"not an object but {_kind(event)}")
 
         time = times.of_record(record) if self.time is None else times.of_field(event, self.time)
+        return Event(record, *self.features_of(event), time)
+
+    def features_of(self, event: dict[str, Any]) -> tuple[Names, Sequence[float]]:
+        """The names and values that a model gets of the body of an event; raises the `Reason` if there are none."""
         shape = self._shapes.get(tuple(event))
         if shape is not None:
             numbers = shape.numbers(event)
             # The same names may come with other types: then they are read the slow way.
             if _NUMBERS.issuperset(map(type, numbers)) and _NO_NUMBERS.issuperset(map(type, shape.others(event))):
-                return Event(record, shape.names, numbers, time)
-        names, values = self._read_slowly(event)
-        return Event(record, names, values, time)
+                return shape.names, numbers
+        return self._read_slowly(event)
 
     def _read_slowly(self, event: dict[str, Any]) -> tuple[Names, Sequence[float]]:
         found = self._flatten(event)

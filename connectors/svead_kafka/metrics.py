@@ -26,6 +26,15 @@ class Metrics:
         self.dead_letters = Counter(
             "svead_dead_letters", "Messages that were no events.", _PARTITION, registry=registry
         )
+        self.answers = Counter(
+            "svead_answers", "Answers taken and committed.", (*_PARTITION, "verdict"), registry=registry
+        )
+        self.answers_refused = Counter(
+            "svead_answers_refused",
+            "Messages that were no answers.",
+            _PARTITION,
+            registry=registry,
+        )
         self.missing = Counter("svead_missing_values", "Missing values met.", _PARTITION, registry=registry)
         self.missing_times = Counter(
             "svead_missing_times", "Events without a time that can be read.", _PARTITION, registry=registry

@@ -16,11 +16,13 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from river import compose
 
+from svead_kafka.errors import ConfigurationError
 from svead_kafka.events import Event, Names
 from svead_kafka.options import Options
 from svead_stream.judging import ConformalFilter
-from svead_stream.protocols import Detector, JudgesMany
+from svead_stream.protocols import Detector, JudgesMany, TakesAnswers
 from svead_stream.record import Verdict
 from svead_stream.snapshot import check_saveable
 from svead_stream.streaming import StreamingSVEAD
@@ -114,6 +116,16 @@ class Model:
         except ValueError as error:
             return f"the detector refused it: {error}"
 
+    def answer(self, names: Names, values: Sequence[float], is_anomaly: bool, teach: bool) -> str | None:
+        """Take a person's answer to an event; returns why the model could not, in which case it has not changed."""
+        try:
+            self.judge.feedback_one(dict(zip(names, values, strict=True)), is_anomaly, teach)
+        except ValueError as error:
+            return f"the detector refused it: {error}"
+        except TypeError as error:  # a pipeline around a detector that has no ear for answers
+            raise ConfigurationError(f"--feedback needs a detector that learns from answers: {error}") from error
+        return None
+
 
 class Maker:
     """Makes new models, and turns models into bytes and back.
@@ -127,6 +139,11 @@ class Maker:
     dumps, loads
         A filter to bytes and back. Needed for detectors of a kind that cannot be restored; `pickle` will do where
         nobody else can write to the state topic.
+
+    Raises
+    ------
+    ConfigurationError
+        If answers are to be taken, and the detector has no use for them.
     """
 
     def __init__(
@@ -148,6 +165,16 @@ class Maker:
             except TypeError as error:
                 where = "with dumps=pickle.dumps and loads=pickle.loads, if nobody else can write to the state topic"
                 raise TypeError(f"{error}, {where}") from None
+        if options.feedback is not None:
+            self._check_answers()
+
+    def _check_answers(self) -> None:
+        """Refuse a detector that surely takes no answers; what a pipeline does with them is for the filter to say."""
+        made = self._detector(0)
+        if not isinstance(made, TakesAnswers | compose.Pipeline):
+            raise ConfigurationError(
+                f"{type(made).__name__} does not learn from answers: leave out --feedback, or take StreamingSVEAD"
+            )
 
     def _default(self, seed: int) -> Detector:
         given = dict(self.options.detector)

@@ -43,6 +43,10 @@ class Options:
         Topic for messages that are no events; without one they are counted and logged.
     incidents
         Topic for what is told of incidents: when they open, while they go on and when they are over.
+    feedback
+        Topic with people's answers: which events were anomalies and which false alarms. Models learn from them.
+    teach_false_alarms
+        Whether an event that was a false alarm is also learned as normal.
     state
         Compacted topic for the models; by default the output topic with ``-state`` behind it.
     features
@@ -88,7 +92,7 @@ class Options:
     include_event
         Whether a scored event carries the event itself.
     create_topics
-        Whether to create the output, incidents, dead-letter and state topics where they are missing.
+        Whether to create the output, incidents, dead-letter, feedback and state topics where they are missing.
     detector
         Parameters of the detector, as its constructor takes them.
     if_changed
@@ -112,6 +116,8 @@ class Options:
     group: str = "svead"
     dead_letters: str | None = None
     incidents: str | None = None
+    feedback: str | None = None
+    teach_false_alarms: bool = False
     state: str = ""
     features: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -159,15 +165,21 @@ class Options:
         self._check_parameters()
 
     def _check_topics(self) -> None:
-        every = [*self.input, *self.written, self.state]
+        every = self.topics
         for topic in every:
             if not TOPIC.fullmatch(topic):
                 raise ConfigurationError(f"{topic!r} is no topic name; use letters, digits, '.', '_' and '-'")
         twice = sorted({topic for topic in every if every.count(topic) > 1})
         if twice:
             raise ConfigurationError(
-                f"topic {twice[0]!r} is used twice; input, output, incidents, dead letters and state must differ"
+                f"topic {twice[0]!r} is used twice; input, output, incidents, dead letters, feedback and state "
+                "must differ"
             )
+
+    @property
+    def topics(self) -> list[str]:
+        """Every topic that the worker needs."""
+        return [*self.input, *self.written, *([self.feedback] if self.feedback else []), self.state]
 
     @property
     def written(self) -> list[str]:
@@ -215,6 +227,8 @@ class Options:
             "alert_window": self.alert_window,
             "protect": self.protect,
             "detector": dict(self.detector),
+            # Models from before there were answers stay valid.
+            **({"teach_false_alarms": True} if self.teach_false_alarms else {}),
         }
 
     @classmethod
@@ -247,9 +261,17 @@ def describe(options: Options, counts: Mapping[str, int]) -> list[str]:
         f"writing scored events to {options.output} ({counts[options.output]} partitions){changes}; no events: {dead}",
         f"features: {used}{ignored}; time: {time}",
         f"alerts on {options.alert_rate:.3%} of events{protected}{_describe_alerts(options)}",
+        *_describe_answers(options, counts),
         f"one model per {options.model_per}{most}, restored from {options.state}, "
         f"saved every {options.snapshot_every} offsets",
     ]
+
+
+def _describe_answers(options: Options, counts: Mapping[str, int]) -> list[str]:
+    if options.feedback is None:
+        return []
+    taught = ", false alarms are learned as normal" if options.teach_false_alarms else ""
+    return [f"answers from {options.feedback} ({counts[options.feedback]} partitions){taught}"]
 
 
 def _describe_alerts(options: Options) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -19,6 +21,16 @@ log = logging.getLogger(__name__)
 _FRAMING = 2048  # bytes that the broker's own framing of a message may take
 
 
+@dataclass(slots=True)
+class Outcome:
+    """What has become of the events of a partition, and of answers to them."""
+
+    scored: list[tuple[Event, Verdict]] = field(default_factory=list)
+    bad: list[Bad] = field(default_factory=list)  # messages that were no events
+    answers: Counter[str] = field(default_factory=Counter)  # taken, by what they said
+    refused: list[Bad] = field(default_factory=list)  # messages that were no answers
+
+
 class Outgoing:
     """Sends records of a transaction and remembers their futures, all of which must succeed before it is committed.
 
@@ -32,6 +44,12 @@ class Outgoing:
         self._counts = counts
         self._limits = limits
         self._futures: list[Any] = []
+
+    def outcome(self, source: TopicPartition, outcome: Outcome) -> None:
+        """All that others are to read of a partition."""
+        self.scored(source, outcome.scored)
+        self.incidents(source, outcome.scored)
+        self.dead_letters(source, outcome.refused + outcome.bad)
 
     def scored(self, source: TopicPartition, results: list[tuple[Event, Verdict]]) -> None:
         """Scored events: key, timestamp and headers as they came."""
@@ -78,7 +96,7 @@ class Outgoing:
                 )
 
     def dead_letters(self, source: TopicPartition, bad: list[Bad]) -> None:
-        """Messages that are no events, byte for byte, with the reason and the place in the headers."""
+        """Messages that are no events or answers, byte for byte, with the reason and the place in the headers."""
         topic = self._options.dead_letters
         if topic is None:
             return
@@ -88,9 +106,8 @@ class Outgoing:
             headers = dead_letter_headers(one)
             value, key = record.value, record.key
             if limit is not None and _size(value, key, headers) + _FRAMING > limit:
-                log.error(
-                    "%s/%d offset %d is too large for %s: only its headers go there", *source, record.offset, topic
-                )
+                place = (record.topic, record.partition, record.offset)
+                log.error("%s/%d offset %d is too large for %s: only its headers go there", *place, topic)
                 headers.append(("svead-cut", b"the message is larger than this topic takes; see its source"))
                 value = b""
                 if _size(value, key, headers) + _FRAMING > limit:  # then it is its key or its own headers

@@ -16,6 +16,13 @@ has o > c, as it was committed with an offset c' >= o and committed offsets only
 snapshots (they may become visible a moment after the offsets) has older ones, for which the same holds with an older P.
 Only the first checkpoint must not be missed: a reader who finds offsets without one waits for all that was written.
 
+With answers the argument is the same. The model of a key is a function of its events and answers in their one order
+(journal.py). A snapshot also tells the number n of answers that the partition had when it was made: it has all of its
+key's answers below n, taken at or before o, and none from n on, taken at or after o. The journal lists at least the
+answers that are not covered so, and a restore gives a key those from its own n on, each before the event at its
+position. A model that an answer has changed counts as having learned at that position, so P is never above it. Journals
+must not be missed, so the version of the newest is committed with c.
+
 The invariant is kept because P is the smallest offset that some model has learned but not saved, or the position of
 the partition if there is none. It is written only in a transaction that also writes the snapshots that let it grow.
 
@@ -27,7 +34,8 @@ one back gives the same model. Which models are in memory changes nothing but sp
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from bisect import bisect_left
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
@@ -35,9 +43,10 @@ from uuid import uuid4
 
 from kafka import TopicPartition
 
-from svead_kafka.events import Bad, Event
+from svead_kafka.events import Bad, Event, Names
+from svead_kafka.journal import Answer, Journal
 from svead_kafka.models import Maker, Model
-from svead_kafka.state_topic import Found, Record, Saved, checkpoint_record, model_records
+from svead_kafka.state_topic import Found, Record, Saved, checkpoint_record, journal_record, model_records
 from svead_stream.record import Verdict
 
 Key = bytes | None
@@ -74,6 +83,9 @@ class Partition:
         self._unsaved: OrderedDict[Key, int] = OrderedDict()  # first offset learned but not saved, about in order
         self._pending: list[tuple[Key, list[Any], int]] = []  # snapshots in the open transaction
         self._leaving: list[Key] = []
+        self.journal = (found.journal or Journal("")).of_life(found.checkpoint["life"])
+        self.journal.keep(self._is_not_covered)
+        self._to_replay = deque(self.journal.answers)
 
     def __len__(self) -> int:
         return len(self._models)
@@ -109,6 +121,42 @@ class Partition:
         self.position = position
         return scored, bad
 
+    def replay(self, events: Sequence[Event], position: int) -> None:
+        """Learn events up to a position again, and the answers that were taken on the way."""
+        done = 0
+        while self._to_replay and self._to_replay[0].position <= position:
+            answer = self._to_replay.popleft()
+            split = bisect_left(events, answer.position, lo=done, key=_offset)
+            self.take(events[done:split], max(self.position, answer.position))
+            self._learn(answer.key, answer.is_anomaly, answer.names, answer.values)
+            done = split
+        self.take(events[done:], position)
+
+    def answer(
+        self, key: Key, is_anomaly: bool, names: Names, values: Sequence[float], place: tuple[int, int]
+    ) -> str | None:
+        """Take an answer, before the event at the position; returns why it cannot be taken, if so.
+
+        `place` says where in the feedback topic it is. The answer is in the journal of the next transaction, which
+        must follow.
+        """
+        if self._maker.options.model_per == "key" and key not in self._models and key not in self._saved:
+            return "there is no model of its key"
+        refused = self._learn(key, is_anomaly, names, values)
+        if refused is None:
+            self.journal.take(self.position, key, is_anomaly, names, values, place)
+        return refused
+
+    def _learn(self, key: Key, is_anomaly: bool, names: Names, values: Sequence[float]) -> str | None:
+        refused = self._model(key).answer(names, values, is_anomaly, self._maker.options.teach_false_alarms)
+        if refused is None:
+            self._unsaved.setdefault(key, self.position)
+        return refused
+
+    def _is_not_covered(self, answer: Answer) -> bool:
+        saved = self._saved.get(answer.key)
+        return saved is None or answer.number >= saved.answers
+
     def _by_key(self, events: Sequence[Event]) -> dict[Key, list[Event]]:
         if self._maker.options.model_per == "partition":
             return {None: list(events)}
@@ -142,12 +190,20 @@ class Partition:
 
     # saving
 
-    def first_checkpoint_record(self) -> Record:
-        """The first checkpoint, which fixes from which event on the models learn."""
-        return checkpoint_record(self._maker.options.group, self.source, self._checkpoint)
+    @property
+    def mark(self) -> str:
+        """What is committed beside the position."""
+        return self.journal.mark.write()
+
+    def first_records(self) -> Iterator[Record]:
+        """The first checkpoint, which fixes from which event on the models learn; and from where on to hear answers."""
+        options = self._maker.options
+        yield checkpoint_record(options.group, self.source, self._checkpoint)
+        if options.feedback is not None or not self.journal.is_silent:
+            yield journal_record(options.group, self.source, self.journal)
 
     def save(self, snapshot_every: int, max_models: int, everything: bool = False) -> Iterator[tuple[Any, Record]]:
-        """Records to be written in the open transaction: models that are due or have to leave, then the checkpoint.
+        """Records to be written in the open transaction: models that are due or have to leave, checkpoint, journal.
 
         Each comes with a list, into which the caller puts the future that the producer returns. `committed` must
         follow when the transaction is committed; when it is not, the partition is to be thrown away.
@@ -156,23 +212,31 @@ class Partition:
         self._leaving = list(self._models)[: max(0, len(self._models) - max_models)]
         limit = self.position + 1 if everything else self.position - snapshot_every
         due = [key for key, _ in takewhile(lambda one: one[1] <= limit, self._unsaved.items())]
+        if self.journal.is_long:
+            due += [answer.key for answer in self.journal.answers]
         for key in dict.fromkeys(due + [key for key in self._leaving if key in self._unsaved]):
             data = self._maker.dump(self._models[key])
             futures: list[Any] = []
             self._pending.append((key, futures, len(data)))
-            for record in model_records(group, self.source, key, self._checkpoint["life"], self.position, data):
+            for record in model_records(
+                group, self.source, key, self._checkpoint["life"], self.position, data, self.journal.count
+            ):
                 yield futures, record
+        saved_now = {key for key, _, _ in self._pending}
+        self.journal.keep(lambda answer: answer.key not in saved_now)
         if due:
-            saved_now = {key for key, _, _ in self._pending}
             left = [since for key, since in self._unsaved.items() if key not in saved_now]
             self._checkpoint = self._checkpoint | {"offset": min(left, default=self.position)}
             yield [], checkpoint_record(group, self.source, self._checkpoint)
+        if self.journal.is_due or (due and self.journal.is_stale):
+            yield [], journal_record(group, self.source, self.journal)
 
     def committed(self) -> int | None:
         """The transaction with what `save` gave is committed; returns the size of the last model saved, if any."""
         size = None
         for key, futures, size in self._pending:  # noqa: B007  the last size is returned
-            self._saved[key] = Saved(self.position, tuple(future.get(timeout=0).offset for future in futures))
+            at = tuple(future.get(timeout=0).offset for future in futures)
+            self._saved[key] = Saved(self.position, at, self.journal.count)
             self._unsaved.pop(key, None)
         if self._pending:
             self.saved_at = time.time()
@@ -181,6 +245,10 @@ class Partition:
             del self._models[key]
         self._leaving = []
         return size
+
+
+def _offset(event: Event) -> int:
+    return int(event.record.offset)
 
 
 def new_checkpoint(offset: int, fingerprint: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """Models in the state topic: how they are written, found again and read.
 
-The topic is compacted: of each record key the newest record stays. Two kinds of records are in it, both keyed by a
+The topic is compacted: of each record key the newest record stays. Three kinds of records are in it, all keyed by a
 JSON array so that any client can read the keys:
 
 - ``[group, topic, partition]``: the *checkpoint* of an input partition, a JSON object. ``offset`` says from where the
   partition has to be replayed, ``life`` names the line of models it belongs to, ``options`` what they were made with.
 - ``[group, topic, partition, key, i]``: piece i of a model. ``key`` is null, or the message key in hexadecimal where
-  each key has a model. Headers tell the life, the offset up to which the model has learned, and the number of pieces.
+  each key has a model. Headers tell the life, the offset up to which the model has learned, how many of the answers to
+  its partition it has seen (none if it is not told), and the number of pieces.
+- ``[group, topic, partition, "answers"]``: the journal of the answers to an input partition (journal.py). It stands
+  behind the snapshots of its transaction, so who sees it sees the snapshots that cover what it leaves out.
 
 All records of one input partition go to one partition of the state topic, and each snapshot is written within one
 transaction. A reader who sees committed records only therefore sees them in the order they were written, up to some
@@ -28,17 +31,20 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from svead_kafka.errors import StateError
+from svead_kafka.journal import Journal
 from svead_stream.snapshot import plain
 
 PIECE = 500_000  # bytes; brokers refuse messages of 1 MB and more unless told otherwise
+_JOURNAL = "answers"  # a key has two more fields behind the partition where it is a model's, this one alone here
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Where the newest snapshot of a model is: the offsets of its pieces, and the input offset it covers."""
+    """Where the newest snapshot of a model is: the offsets of its pieces, the input offset and answers it covers."""
 
     covers: int
     at: tuple[int, ...]
+    answers: int = 0
 
 
 @dataclass(slots=True)
@@ -47,6 +53,7 @@ class Found:
 
     checkpoint: dict[str, Any] | None = None
     models: dict[bytes | None, Saved] = field(default_factory=dict)
+    journal: Journal | None = None  # perhaps of another life than the checkpoint's
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +76,18 @@ def checkpoint_record(group: str, source: TopicPartition, checkpoint: dict[str, 
     return Record(orjson.dumps([group, *source]), json.dumps(checkpoint, default=plain).encode(), [])
 
 
+def journal_record(group: str, source: TopicPartition, journal: Journal) -> Record:
+    """The next version of the journal of a partition."""
+    return Record(orjson.dumps([group, *source, _JOURNAL]), journal.write(), [])
+
+
 def model_records(
-    group: str, source: TopicPartition, key: bytes | None, life: str, covers: int, data: bytes
+    group: str, source: TopicPartition, key: bytes | None, life: str, covers: int, data: bytes, answers: int = 0
 ) -> Iterator[Record]:
     """A model, in as many pieces as it needs."""
     pieces = [data[i : i + PIECE] for i in range(0, len(data), PIECE)] or [b""]
     about = [("life", life.encode()), ("offset", b"%d" % covers), ("pieces", b"%d" % len(pieces))]
+    about += [("answers", b"%d" % answers)] if answers else []
     name = None if key is None else key.hex()
     for i, piece in enumerate(pieces):
         yield Record(orjson.dumps([group, *source, name, i]), piece, about)
@@ -110,6 +123,7 @@ class StateReader:
         """
         found = {source: Found() for source in sources}
         pieces: dict[tuple[TopicPartition, bytes | None], dict[int, tuple[int, dict[str, bytes]]]] = {}
+        journals: dict[TopicPartition, bytes] = {}
         partitions = len(self._consumer.partitions_for_topic(self._topic) or ())
         if not partitions:
             raise StateError(f"the state topic {self._topic!r} has no partitions")
@@ -122,12 +136,17 @@ class StateReader:
                 if not rest:
                     found[source].checkpoint = json.loads(record.value)
                     continue
+                if rest == [_JOURNAL]:
+                    journals[source] = record.value
+                    continue
                 key = None if rest[0] is None else bytes.fromhex(rest[0])
                 pieces.setdefault((source, key), {})[rest[1]] = (record.offset, dict(record.headers))
         for (source, key), parts in pieces.items():
             saved = _whole(parts, found[source].checkpoint)
             if saved is not None:
                 found[source].models[key] = saved
+        for source, data in journals.items():
+            found[source].journal = Journal.read(data)
         return found
 
     def load(self, source: TopicPartition, saved: Saved) -> bytes:
@@ -173,4 +192,4 @@ def _whole(parts: dict[int, tuple[int, dict[str, bytes]]], checkpoint: dict[str,
         # Pieces of an older snapshot come before the first piece of a newer one, also where both cover the same.
         if i not in parts or parts[i][1]["offset"] != about["offset"] or parts[i][0] < parts[0][0]:
             raise KafkaTimeoutError(f"piece {i} of {count} of a model is not to be seen in the state topic")
-    return Saved(int(about["offset"]), tuple(parts[i][0] for i in range(count)))
+    return Saved(int(about["offset"]), tuple(parts[i][0] for i in range(count)), int(about.get("answers", 0)))

@@ -1,8 +1,9 @@
-"""Commands beside the worker, to try things out: send a file into a topic, and show what comes out of the worker."""
+"""Commands beside the worker, to try things out: send a file into a topic, show what comes out, and answer to it."""
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -69,6 +70,20 @@ def send(
         _check(futures)
         producer.close()
     return count
+
+
+def answer(properties: dict[str, Any], topic: str, source: str, is_anomaly: bool, key: str | None = None) -> None:
+    """Send one answer to the feedback topic: whether an event, named by topic/partition/offset, was an anomaly."""
+    place = re.fullmatch(r"([^/]+)/(\d+)/(\d+)", source)
+    if place is None:
+        raise ConfigurationError(f"--source must be topic/partition/offset, such as orders/0/1234, not {source!r}")
+    where = {"topic": place[1], "partition": int(place[2]), "offset": int(place[3])}
+    producer = KafkaProducer(**_fit(properties, KafkaProducer))
+    try:
+        value = orjson.dumps({"is_anomaly": is_anomaly, "source": where})
+        _check([producer.send(topic, value=value, key=None if key is None else key.encode())])
+    finally:
+        producer.close()
 
 
 def _check(futures: list[Any]) -> None:

@@ -4,10 +4,12 @@ The order of a transaction
 --------------------------
 One poll is one transaction; no transaction is open while the group can rebalance, which only happens inside a poll.
 
-1. Decode the polled records; score and learn the good ones, in memory.
+1. Give the models the answers that have come in, where there is a feedback topic. Decode the polled records; score and
+   learn the good ones, in memory.
 2. Begin the transaction. Send scored events, what is told of incidents, dead letters, due snapshots and the checkpoint
-   that goes with them.
-3. Send the input offsets (last + 1) with the membership under which the records were polled.
+   that goes with them, and the journal of the answers.
+3. Send the input offsets (last + 1) with the membership under which the records were polled. The version of the journal
+   goes with them. Answers alone make a transaction, too: it commits the offsets that are committed already.
 4. Flush, and see that the broker has taken every record.
 5. Commit. Only now does the worker count the batch, send notifications, and let go of models that moved to the state
    topic.
@@ -22,6 +24,8 @@ Why the committed output is that of a run that was never interrupted
 - After 5, or after a crash at any point, the committed offset c is the truth. partition.py shows that restoring gives
   the models of an uninterrupted run at c, their open incidents included; scoring goes on at c. So the incidents are
   those of an uninterrupted run as well: the replay that leads to c is silent, and the rest is told at the same events.
+- Where in the stream an answer is taken is decided once. It is committed with what the answer changed (journal.py), and
+  so is how far the feedback topic was read (feedback.py). An uninterrupted run is one with the same order.
 - A worker that lost its partitions without knowing (a zombie) sends a membership that the coordinator refuses at 3, so
   5 is never reached. A membership is never taken while the worker is out of the group: the coordinator would let that
   pass.
@@ -38,7 +42,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -49,23 +53,29 @@ from kafka.errors import KafkaError
 
 from svead_kafka.announce import Announcer
 from svead_kafka.assignment import Assignment, AssignmentChanged
-from svead_kafka.client import TRANSACTION_TIMEOUT_MS, Clients, check_room, message_limits, prepare_topics
+from svead_kafka.client import (
+    REFUSED,
+    TRANSACTION_TIMEOUT_MS,
+    Clients,
+    LastComplaint,
+    check_room,
+    message_limits,
+    prepare_topics,
+)
 from svead_kafka.errors import ConfigurationError, GaveUp
-from svead_kafka.events import Bad, Decoder, Event
+from svead_kafka.events import Decoder, Event
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
-from svead_kafka.outgoing import Outgoing
+from svead_kafka.outgoing import Outcome, Outgoing
 from svead_kafka.partition import Partition
 from svead_kafka.watchdog import Watchdog, bounded
 from svead_stream.judging import ConformalFilter
 from svead_stream.protocols import JudgesMany
-from svead_stream.record import Verdict
 
 log = logging.getLogger(__name__)
 
 _POLL_MS = 200
-_REFUSED = "AuthenticationFailed"  # how the client calls it in its log
 _FIRST_BATCH = 100  # events; grows as long as batches are quick
 _BATCH_SECONDS = 1.0  # a batch that takes longer makes the next one smaller
 _LONGEST_PAUSE = 30.0
@@ -139,6 +149,9 @@ class Worker:
         model.take([row])
         model.take([row] * 2000)
         model.take([Event(None, ("x",), (1.0,))])  # an alert, to be explained
+        if self.options.feedback is not None:
+            for is_anomaly in (True, False):
+                model.answer(("x",), (1.0,), is_anomaly, self.options.teach_false_alarms)
 
     def run(self) -> None:
         """Work until `stop` is called.
@@ -216,7 +229,7 @@ class Worker:
         """Pause, longer after each failure in a row; give up after too many, and at once without the right password."""
         cause = error.__cause__ or error
         complaint = self._complaint.take()
-        if not self._counts and _REFUSED in complaint:
+        if not self._counts and REFUSED in complaint:
             raise ConfigurationError(f"the cluster at {self.options.bootstrap} refuses the worker: {complaint}")
         reason = f"{cause!r} ({complaint})" if complaint else repr(cause)
         self.metrics.retries.inc()
@@ -242,7 +255,7 @@ class Worker:
             try:
                 if polled is None:
                     self._restore()
-                elif polled:
+                else:
                     self._batch(polled)
             except Aborted as aborted:
                 # The membership may well be intact: only the producer and the models are replaced.
@@ -265,23 +278,28 @@ class Worker:
         with suppress(AssignmentChanged):  # the next poll finds out what is ours now
             new = self._assignment.restore()
             if new:
-                self._transact({}, {source: partition.position for source, partition in new.items()}, new=new)
+                self._transact(new, {}, new=new)
 
     def _batch(self, polled: dict[TopicPartition, list[Any]]) -> None:
         assert self._assignment is not None
         began = time.monotonic()
-        results: dict[TopicPartition, tuple[list[tuple[Event, Verdict]], list[Bad]]] = {}
-        offsets: dict[TopicPartition, int] = {}
+        partitions, feedback = self._assignment.partitions, self._assignment.feedback
+        self._watchdog.beat("taking answers")
+        outcomes = feedback.take(partitions) if feedback is not None else {}
         count = 0
         for source, records in polled.items():
             self._watchdog.beat(f"scoring {len(records)} events of {source.topic} {source.partition}")
             good, bad = self._decoder.decode(records)
-            offsets[source] = records[-1].offset + 1
-            scored, refused = self._assignment.partitions[source].take(good, offsets[source])
-            results[source] = (scored, bad + refused)
+            outcome = outcomes.setdefault(source, Outcome())
+            outcome.scored, refused = partitions[source].take(good, records[-1].offset + 1)
+            outcome.bad = bad + refused
             count += len(records)
-        self._transact(results, offsets)
+        if not outcomes:
+            return
+        self._transact(outcomes, outcomes)
         self._failures = 0
+        if not count:
+            return
         took = time.monotonic() - began
         self.metrics.batch.observe(took)
         self._full = count >= self._limit
@@ -292,8 +310,8 @@ class Worker:
 
     def _transact(
         self,
-        results: dict[TopicPartition, tuple[list[tuple[Event, Verdict]], list[Bad]]],
-        offsets: dict[TopicPartition, int],
+        sources: Iterable[TopicPartition],
+        outcomes: dict[TopicPartition, Outcome],
         new: dict[TopicPartition, Partition] | None = None,
         everything: bool = False,
     ) -> None:
@@ -302,42 +320,37 @@ class Worker:
         assert self._outgoing is not None
         out = self._outgoing
         options = self.options
-        partitions = {source: self._assignment.partitions[source] for source in offsets}
+        partitions = {source: self._assignment.partitions[source] for source in sources}
         share = max(1, options.max_models // max(1, len(self._assignment.partitions)))
         try:
             self._watchdog.beat("sending a transaction")
             self._producer.begin_transaction()
-            for source, (scored, bad) in results.items():
-                out.scored(source, scored)
-                out.incidents(source, scored)
-                out.dead_letters(source, bad)
+            for source, outcome in outcomes.items():
+                out.outcome(source, outcome)
             for source, partition in partitions.items():
                 for futures, record in partition.save(options.snapshot_every, share, everything):
                     futures.append(out.state(source, record))
             for source, partition in (new or {}).items():
-                out.state(source, partition.first_checkpoint_record())
+                for record in partition.first_records():
+                    out.state(source, record)
             self._watchdog.beat("committing a transaction")
             began = time.monotonic()
-            marks = {source: OffsetAndMetadata(offset, "", -1) for source, offset in offsets.items()}
+            marks = {source: OffsetAndMetadata(one.position, one.mark, -1) for source, one in partitions.items()}
             bounded(partial(_finish, self._producer, out, marks, self._assignment.membership), self._patience)
         except KafkaError as error:
             raise Aborted from error
         self.metrics.commit.observe(time.monotonic() - began)
-        self._committed(results, partitions)
+        self._committed(outcomes, partitions)
 
-    def _committed(
-        self,
-        results: dict[TopicPartition, tuple[list[tuple[Event, Verdict]], list[Bad]]],
-        partitions: dict[TopicPartition, Partition],
-    ) -> None:
+    def _committed(self, outcomes: dict[TopicPartition, Outcome], partitions: dict[TopicPartition, Partition]) -> None:
         """Step 5, after the commit."""
         for source, partition in partitions.items():
             size = partition.committed()
             if size is not None:
                 self.metrics.snapshot_bytes.labels(source.topic, str(source.partition)).set(size)
             self._announcer.odd(source, partition.odd_since_last())
-        for source, (scored, bad) in results.items():
-            self._announcer.batch(source, scored, bad)
+        for source, outcome in outcomes.items():
+            self._announcer.batch(source, outcome)
 
     def _report(self) -> None:
         assert self._assignment is not None
@@ -353,31 +366,13 @@ class Worker:
     def _leave(self) -> None:
         """Save what is not saved, so that the next owner has nothing to replay."""
         assert self._assignment is not None
-        unsaved = {source: one.position for source, one in self._assignment.settled().items() if one.unsaved}
+        unsaved = [source for source, one in self._assignment.settled().items() if one.unsaved]
         if unsaved:
             try:
-                self._transact({}, unsaved, everything=True)
+                self._transact(unsaved, {}, everything=True)
             except Aborted as aborted:  # nothing is lost: the next owner replays
                 log.warning("could not save on leaving: %r", aborted.__cause__)
         log.info("stopped; everything scored is committed and the models are saved")
-
-
-class LastComplaint(logging.Handler):
-    """Remembers what the client complained about last in its log: its exceptions often don't tell."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self._text, self._at = "", 0.0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Remember a message; one about the password is not forgotten for another."""
-        if _REFUSED not in self._text:
-            self._text, self._at = record.getMessage(), time.monotonic()
-
-    def take(self) -> str:
-        """The last message since this was asked for; nothing if it is an old story."""
-        text, self._text = self._text, ""
-        return text if time.monotonic() - self._at < _FORGIVEN else ""
 
 
 def _finish(producer: Any, out: Outgoing, marks: dict[TopicPartition, OffsetAndMetadata], membership: Any) -> None:

@@ -109,6 +109,12 @@ class Columns:
         name, kind = self._clock
         return kind.seconds(batch.table[name])
 
+    def read_times(self, cells: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+        """Times from elsewhere as seconds, in the form of the clock or as ISO 8601; NaN where they cannot be read."""
+        assert self._clock is not None
+        times = self._clock[1].seconds(cells)
+        return np.where(np.isnan(times), clocks.Kind().seconds(cells), times)
+
     def _choose(self, table: pa.Table) -> None:
         names = table.column_names
         new = [name for name in names if name not in self._seen]

@@ -97,8 +97,6 @@ def _options(csv_path: str, report_path: str) -> dict[str, Any]:
         "one_hot": (),
         "label": "fault",
         "time": None,
-        "normal_after": None,
-        "memory": None,
         "top_features": 3,
         "learn": True,
         "rejects_path": None,
@@ -188,6 +186,7 @@ def _farewell(show: _Show, score: _Score, run: Any, csv_path: Path, report_path:
     )
     show.line(f"The right sensor is to blame in {len(score.blamed)} of the {len(score.found)}.")
     show.line(f"Report: {click.style(report_path.resolve().as_uri(), underline=True)}")
+    show.line("In it, say which incidents were real: later runs learn from your answers.")
     show.line("")
     show.line("Now with a file of your own (CSV, JSON lines or Parquet):")
     # In a fresh clone the program is not on the path yet: name it as it was called.

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -89,15 +89,13 @@ class IncidentLog:
         self._recorder = recorder
         self._before = 0 if model is None else model.n_seen_  # rows of this run begin after them
         self._source: dict[str, Any] | None = None  # of the open incident; None if it is of an earlier run
-        self._file = None if path is None else _opened(path)
+        self._path = path
+        self._file: IO[str] | None = None
         self._csv: csv.DictWriter[str] | None = None
-        if self._file is not None and Path(str(path)).suffix.lower() == ".csv":
-            self._csv = csv.DictWriter(self._file, [*_FIELDS, "file", "line"])
-            self._csv.writeheader()
         self._closed = False
 
     def add(
-        self, name: str, lines: Any, changes: Mapping[int, tuple[Incident, ...]], last_true: int | None
+        self, name: str, lines: Any, changes: Mapping[int, tuple[Incident, ...]], true: Container[int] | None
     ) -> list[Change]:
         """Take what changed in a batch.
 
@@ -109,9 +107,11 @@ class IncidentLog:
             Of the rows in it.
         changes
             Incidents that changed, by the row.
-        last_true
-            Number of the last incident that had a labelled alert; None without labels.
+        true
+            Numbers of the incidents that had a labelled alert; None without labels.
         """
+        if self._path is not None and self._file is None:  # not before rows were judged: that may fail
+            self._open(self._path)
         told = []
         for row, incidents in changes.items():
             for incident in incidents:
@@ -120,7 +120,7 @@ class IncidentLog:
                     self._source = {"file": name, "line": int(lines[row])}
                 told.append(Change(incident, row, self._source))
                 if incident.state == CLOSED:
-                    self._ends(told[-1], None if last_true is None else last_true == incident.number)
+                    self._ends(told[-1], None if true is None else incident.number in true)
         return told
 
     def still_open(self) -> Change | None:
@@ -143,17 +143,19 @@ class IncidentLog:
             where = "an earlier run" if source is None else f"{source['file']}, line {source['line']}"
             self._recorder.add_incident(incident, incident.first - self._before, where, truth)
 
-    def close(self, last_true: int | None = None) -> None:
+    def _open(self, path: str) -> None:
+        self._file = sys.stdout if path == "-" else open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115
+        if Path(path).suffix.lower() == ".csv":
+            self._csv = csv.DictWriter(self._file, [*_FIELDS, "file", "line"])
+            self._csv.writeheader()
+
+    def close(self, true: Container[int] | None = None) -> None:
         """Tell of the incident that is still open, and complete the file; safe to call twice."""
         if self._closed:
             return
         self._closed = True
         change = self.still_open()
         if change is not None:
-            self._ends(change, None if last_true is None else last_true == change.incident.number)
+            self._ends(change, None if true is None else change.incident.number in true)
         if self._file is not None and self._file is not sys.stdout:
             self._file.close()
-
-
-def _opened(path: str) -> IO[str]:
-    return sys.stdout if path == "-" else open(path, "w", encoding="utf-8", newline="")

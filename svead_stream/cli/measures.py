@@ -26,10 +26,10 @@ class LabelMeasures:
         self.n_anomalies = 0  # runs of labelled rows
         self.n_found = 0  # of them, with an alert of an incident
         self.n_incidents = 0
-        self.last_true = 0  # number of the last incident with a labelled alert
+        self.true_incidents: set[int] = set()  # those with a labelled alert, of the last rows and the one before them
         self._n_true = 0
         self._in_anomaly = False
-        self._last_found = self._last_incident = 0
+        self._last_found = self._last_incident = self._last_true = 0
 
     def add(self, labels: Any, verdicts: Verdicts, burn_in: int = 0) -> None:
         """Count labelled rows; those without a label, and the first ones, which could be no alerts, are left out."""
@@ -45,6 +45,7 @@ class LabelMeasures:
 
     def _add_incidents(self, anomalous: Any, verdicts: Verdicts) -> None:
         begins = anomalous & ~np.concatenate([[self._in_anomaly], anomalous[:-1]])
+        self.true_incidents = {self._last_true}  # it may still be open
         number = self.n_anomalies + np.cumsum(begins)  # of the anomaly that each row belongs to
         for i, incident in verdicts.incidents.items():
             self.n_incidents += incident != self._last_incident
@@ -52,8 +53,9 @@ class LabelMeasures:
             if anomalous[i]:
                 self.n_found += int(number[i]) != self._last_found
                 self._last_found = int(number[i])
-                self._n_true += incident != self.last_true
-                self.last_true = incident
+                self._n_true += incident != self._last_true
+                self._last_true = incident
+                self.true_incidents.add(incident)
         if len(anomalous):
             self.n_anomalies, self._in_anomaly = int(number[-1]), bool(anomalous[-1])
 

@@ -157,7 +157,7 @@ notify_options = with_options(
 
 def durations(options: Mapping[str, Any]) -> dict[str, str]:
     """Parameters of the detector that are given in time: how many events that is, the clock will tell."""
-    named = {parameter.name: options[parameter.name] for parameter in DETECTOR if parameter.in_events}
+    named = {parameter.name: options.get(parameter.name) for parameter in DETECTOR if parameter.in_events}
     return {name: value for name, value in named.items() if isinstance(value, str)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from copy import copy
 from itertools import islice
 
@@ -14,7 +15,7 @@ from svead_stream.cli.columns import Columns
 from svead_stream.cli.scoring import Scored
 from svead_stream.clock import Clock
 from svead_stream.report import Alert, Recorder
-from svead_stream.report.record import N_FEATURES
+from svead_stream.report.record import N_FEATURES, N_VALUES
 
 _USUAL = 1024  # recent rows that tell what is usual
 _N_CONTEXT = 8  # columns that are shown beside the features of an alert
@@ -107,7 +108,15 @@ class Recording:
                 }
                 for feature, share in islice(scored.verdicts.reasons[i].items(), N_FEATURES)
             ],
+            values=_values(features, i, map(str, scored.verdicts.reasons[i])),
         )
+
+
+def _values(features: pa.Table, i: int, blamed: Iterable[str]) -> dict[str, float]:
+    """What is there of a row, in the order of its columns; if there is too much, those that are most to blame."""
+    first = set(islice(dict.fromkeys([*blamed, *features.column_names]), N_VALUES))
+    values = {name: features[name][i].as_py() for name in features.column_names if name in first}
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def _usual(rows: pa.Table) -> dict[str, list[float]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 import svead_stream
 from svead_stream.cli import summary
+from svead_stream.cli.answers import Answers
 from svead_stream.cli.columns import Columns, labels, with_numbers
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.incidents import Change, IncidentLog
@@ -51,7 +52,9 @@ class Run:
             known=known,
             time=options["time"],
         )
-        self.scorer = Scorer(model, columns, options["learn"], durations(options))
+        path = options.get("feedback_path")  # read before anything is written
+        self.answers = Answers(path, known, options["teach_false_alarms"]) if path else None
+        self.scorer = Scorer(model, columns, options["learn"], durations(options), self.answers)
         self.rejects = Rejects(options["rejects_path"], options["strict"])
         self.measures = LabelMeasures() if label else None
         self.recorder = Recorder() if options.get("report_path") else None
@@ -121,7 +124,7 @@ class Run:
         burn_in = self._burn_in(scored.verdicts)
         if self.measures is not None and truth is not None:
             self.measures.add(truth, scored.verdicts, burn_in)
-        self.changed = self.incidents.add(name, scored.batch.lines, scored.verdicts.changes, self._last_true)
+        self.changed = self.incidents.add(name, scored.batch.lines, scored.verdicts.changes, self._true_incidents)
         if self.recording is not None:
             self.recording.add(name, scored, truth, burn_in)
         return scored
@@ -136,9 +139,9 @@ class Run:
         return burn_in
 
     @property
-    def _last_true(self) -> int | None:
-        """The last incident with a labelled alert; None without labels."""
-        return None if self.measures is None else self.measures.last_true
+    def _true_incidents(self) -> set[int] | None:
+        """Incidents with a labelled alert, as far as one may end now; None without labels."""
+        return None if self.measures is None else self.measures.true_incidents
 
     def _tell_columns(self, name: str, scored: Scored) -> None:
         self._told = True
@@ -176,7 +179,7 @@ class Run:
     def close(self) -> None:
         """Complete the files; safe to call twice."""
         self.progress.clear()
-        self.incidents.close(self._last_true)
+        self.incidents.close(self._true_incidents)
         writer, self.writer = self.writer, None
         self.rejects.close()
         if writer is not None:
@@ -212,6 +215,9 @@ class Run:
             self.note(f"{counted(self.n_rows, 'row')} in {seconds:.1f} s ({rate:,.0f} rows/s)")
         for line in self.told() if self.progress.enabled else self.warned():
             self.note(line)
+        if self.answers is not None:
+            for line in [self.answers.summary()] * self.progress.enabled + self.answers.unused():
+                self.note(line)
 
     def warned(self) -> list[str]:
         """What must be said even where nobody looks on: that there could be no alerts, since so much was learned."""

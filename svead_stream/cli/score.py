@@ -19,6 +19,10 @@ from svead_stream.cli.options import detector_options, input_options, make_model
 @click.option("--incidents", "incidents_path", type=click.Path(dir_okay=False), help="Write a record an incident.")
 @click.option("--report", "report_path", type=click.Path(dir_okay=False), help="Write an HTML report.")
 @click.option("--learn/--no-learn", default=True, help="Learn each row after scoring it.  [default: learn]")
+@click.option(
+    "--feedback", "feedback_path", type=click.Path(exists=True, dir_okay=False), help="Answers: what was a real alarm."
+)
+@click.option("--teach-false-alarms", is_flag=True, help="Learn those of --feedback as normal, too.")
 @input_options
 @detector_options
 @click.pass_context
@@ -34,11 +38,16 @@ def score(ctx: click.Context, /, **options: Any) -> int:
       zcat log.jsonl.gz | svead-stream score - --only-alerts
       svead-stream score monday.parquet --save model.svead
       svead-stream score tuesday.parquet --load model.svead --save model.svead
+      svead-stream score wednesday.parquet --load model.svead --feedback answers.csv
     """
     if options["load_path"] is None and not options["learn"]:
         raise click.UsageError("--no-learn needs a model that has learned something: --load one")
     if options["incidents_path"] is not None and not options["learn"]:
         raise click.UsageError("--no-learn tells of no incidents: leave out --incidents")
+    if options["teach_false_alarms"] and options["feedback_path"] is None:
+        raise click.UsageError("--teach-false-alarms needs answers that tell which they are: give --feedback FILE")
+    if options["teach_false_alarms"] and not options["learn"]:
+        raise click.UsageError("--no-learn learns nothing as normal: leave out --teach-false-alarms")
     if options["files"].count("-") > 1:
         raise click.UsageError("- stands for stdin, which can be read only once")
     from svead_stream.cli.run import Run
@@ -46,7 +55,8 @@ def score(ctx: click.Context, /, **options: Any) -> int:
     from svead_stream.cli.words import counted
 
     written = {f"--{name}": options[f"{name}_path"] for name in ("incidents", "report", "rejects", "save")}
-    check_paths(options["files"], {"--output": options["output"], **written})
+    read = (*options["files"], *filter(None, [options["feedback_path"]]))
+    check_paths(read, {"--output": options["output"], **written})
     run = Run(make_model(ctx, options["load_path"]), options)
     lost = " and ".join(options[name] for name in ("save_path", "report_path") if options[name])  # if it is cut short
     try:

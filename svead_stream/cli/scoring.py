@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from svead_stream.cli.answers import Answers
 from svead_stream.cli.columns import Columns
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.sources import FIRST_ROWS
@@ -47,16 +48,24 @@ class Scorer:
         Whether rows are learned.
     in_time
         Parameters of the detector that are given in time; they are turned into events as soon as the clock is known.
+    answers
+        What people say of rows: taken right after them.
     """
 
     def __init__(
-        self, model: ConformalFilter, columns: Columns, learn: bool = True, in_time: Mapping[str, str] | None = None
+        self,
+        model: ConformalFilter,
+        columns: Columns,
+        learn: bool = True,
+        in_time: Mapping[str, str] | None = None,
+        answers: Answers | None = None,
     ) -> None:
         self.model = model
         self.columns = columns
         self.learn = learn
         self.n_rows = 0
         self._in_time = dict(in_time or {})
+        self._answers = answers
 
     def score(self, name: str, batch: Batch) -> Scored:
         """Judge a batch, and learn it unless that is switched off."""
@@ -71,7 +80,7 @@ class Scorer:
         times = self.columns.times(batch)
         self._settle(times)
         try:
-            verdicts = self.model.judge_many(features, t=times, learn=self.learn)
+            verdicts = self._judge(features, times)
         except ValueError as error:  # more features than the model takes
             parameter, given, _ = str(error).partition("=")
             if times is None and given and hasattr(self.model, parameter):
@@ -79,6 +88,22 @@ class Scorer:
             raise DataError(f"{name}: {error}") from error
         self.n_rows += features.num_rows
         return Scored(batch, features, verdicts, times)
+
+    def _judge(self, features: pa.Table, times: npt.NDArray[np.float64] | None) -> Verdicts:
+        """Judge rows; where there are answers, in parts that end with the rows they are about."""
+        n, answers, due = features.num_rows, self._answers, {}
+        if answers is not None:
+            answers.begin(self.model, self.columns)
+            due = answers.due(self.n_rows, n, times)
+        parts, start = [], 0
+        for end in [*(i + 1 for i in due), n]:
+            if start < end:
+                part = None if times is None else times[start:end]
+                parts.append(self.model.judge_many(features.slice(start, end - start), t=part, learn=self.learn))
+            if answers is not None and end - 1 in due:
+                answers.take(self.model, due.pop(end - 1), features.slice(end - 1, 1).to_pylist()[0])
+            start = end
+        return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _settle(self, times: npt.NDArray[np.float64] | None) -> None:
         """Turn durations into numbers of events by the time between the first ones, before anything is learned."""
@@ -103,6 +128,20 @@ class Scorer:
             self.model.detector = StreamingSVEAD(**values_of(detector_of(self.model)) | events)
         except ValueError as error:
             raise click.UsageError(f"with an event every {step:g} s, {error}") from error
+
+
+def _joined(parts: list[Verdicts]) -> Verdicts:
+    """Verdicts on rows that follow each other."""
+    starts = np.cumsum([0, *map(len, parts[:-1])]).tolist()
+
+    def all_of(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def of_rows(name: str) -> Any:
+        return {s + i: one for s, part in zip(starts, parts, strict=True) for i, one in getattr(part, name).items()}
+
+    arrays = map(all_of, ("scores", "p_values", "alerts", "thresholds"))
+    return Verdicts(*arrays, *map(of_rows, ("reasons", "incidents", "changes")))
 
 
 def _spelled(parameter: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ from svead_stream.cli.words import counted
 
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None", "none", "?"]
 _PARQUET_ROWS = 16_384
+_LONGEST_HEADER = 1000  # lines: names may hold line ends
+_QUOTED = re.compile(r'"[^"]*"')
 _DEEP = 256  # brackets in a line of JSON: more may be nested so deep that pyarrow overflows the stack
 
 
@@ -82,29 +85,40 @@ def _read_csv(source: Source, options: CsvOptions, end: Callable[[], bool] | Non
         start = source.peek().removeprefix(b"\xef\xbb\xbf")
     if not start:
         raise DataError(f"{source.name} is empty: there is not even a header")
-    names, delimiter = csv_header(source.name, start, options)
-    source.delimiter = delimiter
-    header = options.header
+    names, source.delimiter, header = _csv_header(source.name, start, options)
     for block in source.blocks(True, end, first_rows):
-        yield _parse_csv(source.name, block, names, delimiter, skip=header)
-        header = False
+        yield _parse_csv(source.name, block, names, source.delimiter, skip=header)
+        header = 0
 
 
-def csv_header(name: str, start: bytes, options: CsvOptions) -> tuple[list[str], str]:
-    """Column names and separator, from the first bytes of a file."""
-    line = start.split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r")
-    delimiter = options.delimiter or max(",;\t|", key=line.count)
-    cells = next(csv.reader(io.StringIO(line), delimiter=delimiter), [])
+def _csv_header(name: str, start: bytes, options: CsvOptions) -> tuple[list[str], str, int]:
+    """Column names, separator, and how many lines the header has, from the first bytes of a file."""
+    row = _first_row(start)
+    bare = _QUOTED.sub("", row)  # a name may hold any separator between quotes
+    delimiter = options.delimiter or max(",;\t|", key=bare.count)
+    reader = csv.reader(io.StringIO(row, newline="\n"), delimiter=delimiter)
+    cells = next(reader, [])
     if not options.header:
-        return [f"column{i}" for i in range(1, len(cells) + 1)], delimiter
+        return [f"column{i}" for i in range(1, len(cells) + 1)], delimiter, 0
     names = [cell.strip() or f"column{i}" for i, cell in enumerate(cells, 1)]
     if len(set(names)) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise DataError(f"{name}: two columns are named {twice!r}: give them names of their own")
-    return names, delimiter
+    return names, delimiter, reader.line_num
 
 
-def _parse_csv(name: str, block: Block, names: list[str], delimiter: str, skip: bool) -> Batch:
+def _first_row(start: bytes) -> str:
+    """The first row of a CSV: a line, or several if one ends between quotes; a quote that stays open is a stray one."""
+    lines = start.decode("utf-8", "replace").split("\n", _LONGEST_HEADER)[:_LONGEST_HEADER]
+    n_quotes = 0
+    for i, line in enumerate(lines, start=1):
+        n_quotes += line.count('"')
+        if n_quotes % 2 == 0:
+            return "\n".join(lines[:i]).rstrip("\r")
+    return lines[0].rstrip("\r")
+
+
+def _parse_csv(name: str, block: Block, names: list[str], delimiter: str, skip: int) -> Batch:
     rejects: list[Reject] = []
     broken: list[int] = []  # rows of the block, counted from 1, that are not in the table
 
@@ -114,15 +128,13 @@ def _parse_csv(name: str, block: Block, names: list[str], delimiter: str, skip: 
         rejects.append(Reject(name, block.first_line + row.number - 1, reason, row.text))
         return "skip"
 
-    if skip and b"\n" not in block.data.rstrip(b"\n"):
+    if block.data.rstrip(b"\n").count(b"\n") < skip:
         table = pa.table({n: pa.array([], pa.string()) for n in names})
     else:
         table = pa.csv.read_csv(
             pa.BufferReader(block.data),
             # One thread: only then do rows that are set aside come with their numbers.
-            read_options=pa.csv.ReadOptions(
-                use_threads=False, column_names=names, skip_rows=int(skip), block_size=1 << 27
-            ),
+            read_options=pa.csv.ReadOptions(use_threads=False, column_names=names, skip_rows=skip, block_size=1 << 27),
             parse_options=pa.csv.ParseOptions(
                 delimiter=delimiter,
                 newlines_in_values=True,

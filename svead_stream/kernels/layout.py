@@ -23,7 +23,7 @@ CENTRE, RATE, WARP_RATE = 0, 1, 2
 # positions in the cutoffs
 TRIM, WAIT = 0, 1
 # positions in a partition's metric, and in its shape
-LENGTH, INVERSE_UNIT, TOTAL = 0, 1, 2
+LENGTH, INVERSE_UNIT, TOTAL, TRUST = 0, 1, 2, 3
 USED, ANCHORS, WARPED = 0, 1, 2
 # positions in a cell
 COUNT, SUM, MAX = 0, 1, 2
@@ -32,9 +32,9 @@ NONE, STD, IQR, RANGE, LOG, MIXED = 0, 1, 2, 3, 4, 5
 
 
 class Partitions(NamedTuple):
-    """Partitions as the search needs them; all but TOTAL follows from anchors, weights and the frame."""
+    """Partitions as the search needs them; LENGTH, USED and the rest follow from anchors, weights and the frame."""
 
-    metric: F64  # (t, 3) LENGTH of a unit, INVERSE_UNIT of scores, TOTAL count of all cells
+    metric: F64  # (t, 4) LENGTH of a unit, INVERSE_UNIT of scores, TOTAL count of all cells, TRUST that answers gave it
     shape: I64  # (t, 3) features USED, ANCHORS, whether it is WARPED
     product: F32  # (t, 1 + d, mp) of each anchor minus half its squared length, then one weighted row a feature used
     placed: F32  # (t, m, dp) anchors, for the distance
@@ -70,7 +70,7 @@ class Sums(NamedTuple):
 
     summed: F64  # (BLOCK,)
     factor: F64  # (BLOCK,)
-    scored: I64  # (BLOCK,) partitions
+    trusted: F64  # (BLOCK,) of the partitions that scored it
 
 
 class Scratch(NamedTuple):
@@ -78,6 +78,7 @@ class Scratch(NamedTuple):
 
     values: F64  # (window, LANES)
     order: I64  # (max(window, d),)
+    draws: F64  # (d,)
     counts: I64  # (LANES,)
     source: I64  # (BLOCK,) rows of a mini-batch that are in the block
     cell_of: I32  # (blocks * BLOCK,)
@@ -90,6 +91,7 @@ class State(NamedTuple):
 
     counters: I64  # SEEN events, STORED points of the sample, MISSING values
     rng: U64  # (1,)
+    kind: U64  # (1,) what decides for life which features each partition uses
     cutoff: F64  # (2,) TRIM, WAIT: suspicion above which points of the sample are left out, and left out until settled
     spread: F64  # (5, d) none, std, iqr, range, log; 0 where nothing was ever known
     frame: F64  # (3, d) CENTRE, RATE, WARP_RATE; rates are 0 where nothing is known of the feature
@@ -104,6 +106,23 @@ class State(NamedTuple):
     found: Found
     sums: Sums
     scratch: Scratch
+
+
+class Answers(NamedTuple):
+    """What people said of events, anomalies first, then false alarms; the second group follows from the first."""
+
+    rows: F64  # (2, KEPT, d) the events; KEPT is 0 as long as nobody has answered
+    strength: F64  # (2, KEPT) 1 or, of repeated false alarms, more; less where answers fade, 0 where there is none
+    number: I64  # (2, KEPT) the first answer of a kind is 1, the next 2, and so on
+    keep: F64  # (1,) of the strength, from one refresh to the next
+
+    anchors: F64  # (3, m, d) anomalies, false alarms, and what is usual
+    force: F64  # (2, m) strength of the first two
+    weight: F64  # (3, d)
+    partitions: Partitions
+    cell: I32  # (3, BLOCK)
+    apart: F64  # (3, BLOCK)
+    halves: F64  # (m,)
 
 
 class Plan(NamedTuple):

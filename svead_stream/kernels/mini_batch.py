@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from svead_stream.kernels.answers import renew, shift_block, shifted
 from svead_stream.kernels.lasting import follow, remember, repeats, to_score
 from svead_stream.kernels.layout import (
     BLOCK,
@@ -19,7 +20,9 @@ from svead_stream.kernels.layout import (
     SEEN,
     SUM,
     TOTAL,
+    TRUST,
     U8,
+    Answers,
     Plan,
     Rules,
     State,
@@ -40,25 +43,27 @@ def score_block(n: int, state: State, plan: Plan, learn: bool, keep: bool, stran
     """
     p, cells, found, sums = state.partitions, state.cells, state.found, state.sums
     apart, relative = state.scratch.far, plan.scaling == MIXED
-    summed, factor, scored = sums.summed, sums.factor, sums.scored
+    summed, factor, trusted = sums.summed, sums.factor, sums.trusted
     summed[:] = 0.0
     factor[:] = 1.0
-    scored[:] = 0
+    trusted[:] = 0.0
     for k in range(p.metric.shape[0]):
         cell, scores = found.cell[k if keep else 0], found.score[k if keep else 0]
         locate_block(k, n, state.block, p, cell, apart)
         metric = p.metric[k]
-        inverse_unit = metric[INVERSE_UNIT]
+        inverse_unit, trust = metric[INVERSE_UNIT], metric[TRUST]
         for b in range(n):
             if cell[b] >= 0:
                 own = cells[k, cell[b]]
                 score = score_in_cell(apart[b], own[COUNT], own[SUM], metric[TOTAL])
                 scores[b] = score
-                scored[b] += 1
-                if relative:
+                trusted[b] += trust
+                if not relative:
+                    summed[b] += trust * score
+                elif trust == 1.0:
                     factor[b] *= relative_factor(score, inverse_unit)
                 else:
-                    summed[b] += score
+                    summed[b] += trust * math.log(relative_factor(score, inverse_unit))
                 if learn:
                     learn_in_cell(metric, own, plan.share)
         if ends_product(k):
@@ -66,7 +71,7 @@ def score_block(n: int, state: State, plan: Plan, learn: bool, keep: bool, stran
                 summed[b] += math.log(factor[b])
                 factor[b] = 1.0
     for b in range(n):
-        strangeness[b] = mean_score(summed[b], factor[b], scored[b])
+        strangeness[b] = mean_score(summed[b], factor[b], trusted[b])
 
 
 @kernel
@@ -76,6 +81,7 @@ def run(
     short_plan: Plan,
     long: State,
     long_plan: Plan,
+    answers: Answers,
     levels: F64,
     last: F64,
     strangeness: F64,
@@ -95,6 +101,7 @@ def run(
     there, alert after alert, by the partitions and cells that scored it; returns how many were explained.
     """
     relative, counters, source = short_plan.scaling == MIXED, short.counters, short.scratch.source
+    answered = answers.rows.shape[1] > 0
     to_judge, to_explain = window.recent.shape[0] > 0, shares.shape[0] > 0
     first, alerts = 0, 0
     while first < X.shape[0]:
@@ -114,9 +121,13 @@ def run(
         for b in range(n):
             to_coordinates(X[source[b]], long, long.block, b)
         score_block(n, long, long_plan, learn, to_explain, strangeness[1])
+        if answered:
+            shift_block(n, long.block, answers, strangeness[2])
         for b in range(n):
             row, by_short, by_long = X[source[b]], strangeness[0, b], strangeness[1, b]
             again, own = repeats(row, last), min(by_short, by_long)
+            if answered:
+                own = shifted(own, strangeness[2, b], relative)
             scores[source[b]] = to_score(own, again, counters[SEEN], relative, levels)
             if learn:
                 follow(own, again, counters[SEEN], levels)
@@ -135,6 +146,8 @@ def run(
         if learn and n == wanted and until_refresh(counters[SEEN] - 1) == 1:
             refresh(short, short_plan)
             refresh(long, long_plan)
+            if answered:
+                renew(answers, short, long)
         first = end
     return alerts
 
@@ -147,3 +160,23 @@ def score_sample(X: F64, state: State, plan: Plan, strangeness: F64) -> None:
         for b in range(n):
             to_coordinates(X[first + b], state, state.block, b)
         score_block(n, state, plan, False, False, strangeness[first:])
+
+
+@kernel
+def member_scores(X: F64, state: State, plan: Plan, scores: F64) -> None:
+    """What rows score in each partition of a memory, logarithms where scores are relative; NaN where it has no cell."""
+    p, cells, cell, apart = state.partitions, state.cells, state.found.cell[0], state.scratch.far
+    for first in range(0, X.shape[0], BLOCK):
+        n = min(BLOCK, X.shape[0] - first)
+        for b in range(n):
+            to_coordinates(X[first + b], state, state.block, b)
+        for k in range(p.metric.shape[0]):
+            locate_block(k, n, state.block, p, cell, apart)
+            for b in range(n):
+                score = math.nan
+                if cell[b] >= 0:
+                    own = cells[k, cell[b]]
+                    score = score_in_cell(apart[b], own[COUNT], own[SUM], p.metric[k, TOTAL])
+                    if plan.scaling == MIXED:
+                        score = math.log(relative_factor(score, p.metric[k, INVERSE_UNIT]))
+                scores[k, first + b] = score

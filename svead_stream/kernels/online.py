@@ -23,6 +23,7 @@ from svead_stream.kernels.layout import (
     STORED,
     SUM,
     TOTAL,
+    TRUST,
     U64,
     WARPED,
     Found,
@@ -63,9 +64,9 @@ def ends_product(k: int) -> bool:
 
 
 @kernel
-def mean_score(summed: float, factor: float, scored: int) -> float:
+def mean_score(summed: float, factor: float, trusted: float) -> float:
     """How strange an event is to all partitions: the mean of s, or with factors of 1 + s / unit the mean logarithm."""
-    return (summed + math.log(factor)) / scored if scored > 0 else 0.0
+    return (summed + math.log(factor)) / trusted if trusted > 0.0 else 0.0
 
 
 @kernel
@@ -85,6 +86,7 @@ def attribute(b: int, x: F32, relative: bool, p: Partitions, found: Found, share
         worth = found.score[k, b]
         if relative:
             worth = math.log1p(worth * p.metric[k, INVERSE_UNIT])
+        worth *= p.metric[k, TRUST]
         for f in range(shares.shape[0]):
             shares[f] += worth * squared_gap(k, j, f, x, start, p) / whole
     total = 0.0
@@ -131,7 +133,7 @@ def score_point(row: F64, relative: bool, frame: F64, p: Partitions, cells: F64,
     if present == 0:
         return np.nan
     to_warped(row, frame, x[dp:])
-    summed, factor, scored = 0.0, 1.0, 0
+    summed, factor, trusted = 0.0, 1.0, 0.0
     for k in range(p.metric.shape[0]):
         start = dp if p.shape[k, WARPED] > 0 else 0
         if gaps == 0:
@@ -141,17 +143,20 @@ def score_point(row: F64, relative: bool, frame: F64, p: Partitions, cells: F64,
             j, far = nearest_with_gaps(k, x[start : start + d], p)
         found.cell[k, 0] = j
         if j >= 0:
-            scored += 1
+            trust = p.metric[k, TRUST]
+            trusted += trust
             score = score_in_cell(far, cells[k, j, COUNT], cells[k, j, SUM], p.metric[k, TOTAL])
             found.score[k, 0] = score
-            if relative:
+            if not relative:
+                summed += trust * score
+            elif trust == 1.0:
                 factor *= relative_factor(score, p.metric[k, INVERSE_UNIT])
             else:
-                summed += score
+                summed += trust * math.log(relative_factor(score, p.metric[k, INVERSE_UNIT]))
         if ends_product(k):
             summed += math.log(factor)
             factor = 1.0
-    return mean_score(summed, factor, scored)
+    return mean_score(summed, factor, trusted)
 
 
 @kernel
@@ -208,7 +213,7 @@ def score_event(
     long_cell: I32,
     long_score: F64,
 ) -> float:
-    """Score one row by the memory that it is less strange to; leaves in strangeness what it is to each of both.
+    """Score one row by the memory that it is less strange to; leaves in strangeness what it is to each, then the least.
 
     Python pays for each argument, and far more for named groups than for flat ones: they are grouped here.
     """
@@ -230,7 +235,8 @@ def score_event(
         long_x,
         Found(long_cell, long_score),
     )
-    return to_score(min(strangeness[0], strangeness[1]), repeats(row, last), counters[SEEN], relative, levels)
+    strangeness[2] = min(strangeness[0], strangeness[1])
+    return to_score(strangeness[2], repeats(row, last), counters[SEEN], relative, levels)
 
 
 @short_kernel
@@ -263,7 +269,7 @@ def learn_event(
     """Learn the row that was scored last; returns whether a refresh is due."""
     if math.isnan(strangeness[0]):
         return False
-    follow(min(strangeness[0], strangeness[1]), repeats(row, last), short_counters[SEEN], levels)
+    follow(strangeness[2], repeats(row, last), short_counters[SEEN], levels)
     remember(row, last)
     learn_point(
         row,

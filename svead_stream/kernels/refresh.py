@@ -30,7 +30,7 @@ from svead_stream.kernels.layout import (
     Points,
     State,
 )
-from svead_stream.kernels.rng import choose, draw
+from svead_stream.kernels.rng import choose, fixed
 from svead_stream.kernels.search import (
     SATURATED,
     add_to_cell,
@@ -93,6 +93,8 @@ def survey_feature(f: int, values: F64, n: int, state: State) -> None:
     if n == 0:
         return
     state.frame[CENTRE, f] = quantile(values, n, 0.5)
+    if state.spread[NONE, f] == 0.0:  # the first time that it is known: older anchors lack it
+        state.anchors[:, :, f] = state.frame[CENTRE, f]
     reach, between, apart = values[n - 1] - values[0], 0.0, 0.0
     if reach > SMALLEST_SCALE:
         between = quantile(values, n, 0.75) - quantile(values, n, 0.25)
@@ -287,27 +289,51 @@ def place_partition(k: int, state: State) -> None:
 
 
 @kernel
+def drawn(k: int, i: int, state: State) -> float:
+    """The i-th random number that partition k has for life; those of two in a row complement each other."""
+    v = fixed(state.kind, k, i)
+    return v
+
+
+@kernel
+def list_own(k: int, state: State) -> int:
+    """Put the features of partition k, a random half or more of those known, into the order; returns how many.
+
+    They are those with the lowest of its random numbers for life, so a new feature leaves most of the others in place.
+    """
+    own, draws, n, d = state.scratch.order, state.scratch.draws, 0, state.frame.shape[1]
+    for f in range(d):
+        if state.frame[RATE, f] > 0:
+            draws[n] = drawn(k, f + 1, state)
+            n += 1
+    if n == 0:
+        return 0
+    least = (n + 1) // 2
+    taken = least + int(drawn(k, 0, state) * (n - least + 1))
+    quickselect(draws, n, taken - 1)
+    highest, taken = draws[taken - 1], 0
+    for f in range(d):
+        if state.frame[RATE, f] > 0 and drawn(k, f + 1, state) <= highest:
+            own[taken] = f
+            taken += 1
+    return taken
+
+
+@kernel
 def weigh(k: int, state: State, scaling: int) -> None:
-    """Give partition k a random half or more of the features, each scaled by its spread or warped."""
+    """Give partition k its features, a random half or more, each scaled by its spread or warped."""
     if scaling == MIXED:
         scaling = k % MIXED
     state.partitions.shape[k, WARPED] = scaling == LOG
-    known, n = state.scratch.order, 0
-    for f in range(state.frame.shape[1]):
-        if state.frame[RATE, f] > 0:
-            known[n] = f
-            n += 1
-    least = (n + 1) // 2
-    taken = least + int(draw(state.rng) * (n - least + 1))
-    choose(state.rng, known, n, taken)
+    own, taken = state.scratch.order, list_own(k, state)
     state.weight[k] = 0.0
     used = 0
-    for f in known[:taken]:
+    for f in own[:taken]:
         if state.spread[scaling, f] > 0:
             state.weight[k, f] = 1.0 / state.spread[scaling, f]
             used += 1
     if used == 0:  # a scaling that sees no spread anywhere, as the IQR of sparse features
-        for f in known[:taken]:
+        for f in own[:taken]:
             state.weight[k, f] = 1.0 / state.spread[STD, f]
 
 

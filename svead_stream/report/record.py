@@ -17,6 +17,7 @@ from svead_stream.report.timeline import Timeline, digits
 N_ALERTS = 1000  # kept in full, the strongest
 N_INCIDENTS = 1000  # likewise
 N_FEATURES = 24  # of an alert, those with the largest shares
+N_VALUES = 200  # of an alert, for answers about it
 N_BLAMED = 8  # features of an incident, likewise
 _DISTRIBUTION_BINS = 64
 _SHIFT = 16  # of the bits of a score: bins of 1 part in 128
@@ -38,6 +39,7 @@ class Alert:
     features: list[dict[str, Any]]  # name, value, share, and the usual range (low, middle, high)
     time: float | None = None  # in seconds since 1970
     incident: int | None = None  # the number of the one that it belongs to
+    values: dict[str, float] = field(default_factory=dict)  # of all features that are there, for answers about it
 
     @property
     def strength(self) -> float:
@@ -186,6 +188,7 @@ class Recorder:
         alerts = sorted(self._alerts.kept(), key=lambda alert: alert.row)
         shares = sorted(self.shares.items(), key=lambda item: -item[1])[:N_FEATURES]
         total = max(sum(self.shares.values()), 1e-300)
+        columns = {name: i for i, name in enumerate(dict.fromkeys(name for a in alerts for name in a.values))}
         return {
             "rows": self.n_rows,
             "burn_in": self.n_burn_in,
@@ -201,7 +204,12 @@ class Recorder:
             "timeline": self.timeline.to_json(),
             "distribution": self._distribution(),
             "shares": [{"name": n, "share": s / total, "first": self.firsts.get(n, 0)} for n, s in shares],
-            "table": [asdict(alert) | {"strength": alert.strength} for alert in alerts],
+            "columns": list(columns),
+            "table": [
+                # Names may be long: each is written once.
+                asdict(alert) | {"strength": alert.strength, "values": {columns[n]: v for n, v in alert.values.items()}}
+                for alert in alerts
+            ],
         }
 
     def _distribution(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import math
 from importlib import resources
 from typing import Any
 
-_SCRIPTS = ("dom.js", "format.js", "axis.js", "plots.js", "tables.js", "script.js")  # one script, in this order
+# One script, in this order.
+_SCRIPTS = ("dom.js", "format.js", "axis.js", "plots.js", "answers.js", "tables.js", "script.js")
 
 
 def render(data: dict[str, Any]) -> str:

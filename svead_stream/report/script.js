@@ -29,6 +29,7 @@ distribution();
 shares();
 incidentTable();
 alertTable();
+startAnswers();
 for (const [name, value] of Object.entries(data.settings)) {
   const pair = add(at("settings"), "div");
   add(pair, "dt", {}, name.replaceAll("_", " "));

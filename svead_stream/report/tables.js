@@ -116,6 +116,7 @@ function incidentTable() {
   ];
   if (data.truth) columns.push({ name: "Truth", value: (i) => Number(i.truth ?? -1), show: (i) => i.truth === null ? "–" : i.truth ? "anomaly" : "normal", class: "truth" });
   columns.push({ name: "Due to", value: (i) => i.features[0]?.name ?? "", fill: addBlamed, class: "top", up: true });
+  columns.push(answerColumn(strongestAlert, (i) => `Incident ${whole(i.number)}`));
   tables.incidents = makeTable("incidents", kept, columns, { column: columns[1], down: false }, {
     detail: incidentDetail,
     marked: (row) => spans.forEach(({ group, incident }) => group.classList.toggle("here", incident === row)),
@@ -123,7 +124,7 @@ function incidentTable() {
   const none = nothingJudged() || (data.alerts && "None of the alerts was rare enough to open one");
   at("incidents-note").textContent = !total ? "There were none." + (none ? ` ${none}.` : "")
     : strongest(kept.length, total) + (open ? `${whole(open)} still open at the end. ` : "")
-      + (data.truth ? `${whole(hits)} of ${whole(total)} with a labelled anomaly. ` : "") + "Click one to see more of it.";
+      + (data.truth ? `${whole(hits)} of ${whole(total)} with a labelled anomaly. ` : "") + "Click one to see more of it." + INVITATION;
 }
 
 function addBlamed(cell, incident) {
@@ -161,13 +162,14 @@ function alertTable() {
     columns.push({ name: "Truth", value: (a) => a.label ?? -1, show: (a) => ["normal", "anomaly"][a.label] ?? "–", class: "truth" });
   }
   columns.push({ name: "Due to", value: (a) => a.features[0]?.name ?? "", fill: addReasons, class: "top", up: true });
+  columns.push(answerColumn((a) => a, (a) => `Alert of row ${whole(a.row)}`));
   tables.alerts = makeTable("alerts", data.table, columns, { column: strength, down: true }, {
     detail: alertDetail,
     marked: (row) => marks.forEach(({ mark, alert }) => mark.classList.toggle("here", row !== null && alert === row)),
   });
   const none = nothingJudged();
   at("alerts-note").textContent = !data.alerts ? "There were none." + (none ? ` ${none}.` : "")
-    : strongest(data.table.length, data.alerts) + "Click one to see its values beside what was usual just before it.";
+    : strongest(data.table.length, data.alerts) + "Click one to see its values beside what was usual just before it." + (data.incidents.total ? "" : INVITATION);
 }
 
 function addReasons(cell, alert) {

@@ -15,6 +15,7 @@ import pytest
 
 import svead_stream
 from svead_stream import ConformalFilter, StreamingSVEAD
+from svead_stream.cli import sources
 from svead_stream.cli.machine import machine
 from svead_stream.cli.measures import LabelMeasures
 from svead_stream.cli.sources import Source
@@ -253,6 +254,20 @@ def test_labelled_stretches_are_counted_however_the_rows_are_cut() -> None:
         assert found is not None
         assert (found["faults"], found["faults_found"]) == (4, 2)
         assert (found["incidents"], found["false_incidents"]) == (3, 1)
+
+
+def test_every_incident_with_a_labelled_alert_is_told_so_where_several_end_in_a_batch(
+    run: Any, sensors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = []
+    for block in (sources.BLOCK, 500):
+        monkeypatch.setattr(sources, "BLOCK", block)
+        report = tmp_path / "r.html"
+        run("score", sensors, "--label", "fault", "--incident-rate", 0.01, "-o", tmp_path / "o", "--report", report)
+        data = json.loads(report.read_text().split('id="data">')[1].split("</script>")[0])
+        kept.append([(one["row"], one["truth"]) for one in data["incidents"]["kept"]])
+    assert kept[0] == kept[1]
+    assert sum(truth for _, truth in kept[0]) > 1
 
 
 def test_the_demos_machine_has_a_clock(run: Any, tmp_path: Path) -> None:

@@ -79,6 +79,18 @@ class Stream:
         producer.flush()
         producer.close()
 
+    def answer(self, options: Options, answers: Iterable[Any], keys: Iterable[bytes | None] | None = None) -> None:
+        """Messages to the feedback topic: objects as JSON, bytes as they are; dealt to its partitions in turn."""
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, linger_ms=5)
+        partitions = len(producer.partitions_for(options.feedback))
+        all_keys = iter(keys) if keys is not None else None
+        for i, value in enumerate(answers):
+            data = value if isinstance(value, bytes) else orjson.dumps(value)
+            key = next(all_keys) if all_keys is not None else None
+            producer.send(options.feedback, value=data, key=key, partition=i % partitions)
+        producer.flush()
+        producer.close()
+
     def read(self, topic: str, isolation: str = "read_committed") -> list[Any]:
         """All records of a topic, partition by partition."""
         consumer = KafkaConsumer(
@@ -192,7 +204,8 @@ def command(options: Options, *more: str) -> list[str]:
     words += ["--commit-every", str(options.commit_every), "--snapshot-every", str(options.snapshot_every)]
     words += ["--model-per", options.model_per, "--max-batch", str(options.max_batch)]
     words += ["--max-models", str(options.max_models)]
-    optional = ("incidents", "time", "incident_rate", "hold_off", "burn_in", "on_incident", "webhook")
+    words += ["--teach-false-alarms"] if options.teach_false_alarms else []
+    optional = ("incidents", "feedback", "time", "incident_rate", "hold_off", "burn_in", "on_incident", "webhook")
     for name, value in ({name: getattr(options, name) for name in optional} | dict(options.detector)).items():
         words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
     return words + list(more)

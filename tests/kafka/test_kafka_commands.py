@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 from broker import Cluster, free_ports
-from streams import PATIENCE, Stream, client_file, command, events, spawn, work
+from streams import PATIENCE, Stream, client_file, command, events, spawn, sum_of, until, work, working
 from svead_kafka.metrics import Metrics
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "kafka"
@@ -72,6 +72,30 @@ def test_the_walk_through_of_the_example_works(stream: Stream, tmp_path: Path) -
     assert len(lines) == len(told) > 0
     for value in told:
         assert any(f"incident {value['incident']} {value['state']}" in line for line in lines)
+
+
+def test_an_answer_is_one_command(stream: Stream) -> None:
+    options = stream.options(feedback=f"{stream.name}-answers")
+    stream.create({options.feedback: {"num_partitions": 2}})
+    stream.send(events(1200))
+    work(stream, options, 1200)
+    words = ["answer", "--topic", options.feedback or "", "--bootstrap", stream.bootstrap]
+    done = run(*words, "--source", f"{stream.input}/1/250", "--anomaly", "--key", "k")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        0, f"told {options.feedback} that {stream.input}/1/250 was an anomaly"
+    )  # fmt: skip
+    assert run(*words, "--source", f"{stream.input}/2/7", "--false-alarm").returncode == 0
+    [keyed] = [record for record in stream.read(options.feedback or "") if record.key == b"k"]
+    source = {"topic": stream.input, "partition": 1, "offset": 250}
+    assert orjson.loads(keyed.value) == {"is_anomaly": True, "source": source}
+    with working(options) as worker:
+        until(lambda: sum_of(worker.metrics.answers) == 2)
+
+    wrong = run(*words, "--source", "orders/1", "--anomaly")
+    assert (wrong.returncode, wrong.stderr.strip()) == (
+        1, "svead-stream: --source must be topic/partition/offset, such as orders/0/1234, not 'orders/1'"
+    )  # fmt: skip
+    assert run(*words, "--source", "orders/1/2").returncode == 2
 
 
 def test_a_csv_becomes_json_events_with_numbers(stream: Stream, tmp_path: Path) -> None:

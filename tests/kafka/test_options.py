@@ -125,6 +125,9 @@ def test_alerts_and_detector_can_be_set_by_the_environment(parsed: Any) -> None:
         ({"incidents": "out-state"}, "'out-state' is used twice"),
         ({"incidents": "dead", "dead_letters": "dead"}, "'dead' is used twice"),
         ({"incidents": "no spaces"}, "no topic name"),
+        ({"feedback": "in"}, "'in' is used twice"),
+        ({"feedback": "out-state"}, "'out-state' is used twice"),
+        ({"feedback": "no spaces"}, "no topic name"),
         ({"time": "ts", "features": ["x", "ts"]}, "'ts' is the time of the events: it cannot be a feature"),
         ({"incident_rate": "often"}, "'often' is no rate"),
         ({"hold_off": "soon"}, "'soon' is no duration"),
@@ -149,14 +152,14 @@ def test_options_that_cannot_work_are_refused(changes: dict[str, Any], message: 
 DECISIVE: dict[str, Any] = {
     "model_per": "key", "features": ["x"], "ignore": ["id"], "max_event_bytes": 1000, "alert_rate": 0.05,
     "alert_window": 500, "protect": True, "detector": {"seed": 3}, "time": "ts", "incident_rate": "5/day",
-    "hold_off": "15m", "burn_in": 0,
+    "hold_off": "15m", "burn_in": 0, "teach_false_alarms": True,
 }  # fmt: skip
 INDIFFERENT: dict[str, Any] = {
     "bootstrap": "elsewhere:9092", "dead_letters": "dead", "start": "latest", "max_models": 7, "snapshot_every": 70,
     "commit_every": 7, "max_batch": 7, "top_features": 7, "include_event": False, "create_topics": True,
     "if_changed": "restart", "client": {"request_timeout_ms": 7000}, "transactional_id": "me", "max_retries": 7,
     "stall_timeout": 7.0, "metrics_port": 7000, "metrics_host": "0.0.0.0", "incidents": "incidents",
-    "on_incident": "cat", "webhook": "http://localhost/",
+    "on_incident": "cat", "webhook": "http://localhost/", "feedback": "answers",
 }  # fmt: skip
 
 
@@ -175,6 +178,22 @@ def test_a_number_of_events_is_the_same_to_the_fingerprint_however_it_was_given(
     plain = Options(input=["in"], output="out", hold_off=30, burn_in=256, incident_rate=0.005)
     assert given.fingerprint == plain.fingerprint
     assert parsed("--input", "in", "--output", "out").fingerprint == Options(input=["in"], output="out").fingerprint
+
+
+def test_state_from_before_there_were_answers_stays_valid() -> None:
+    assert "teach_false_alarms" not in Options(input=["in"], output="out", feedback="answers").fingerprint
+
+
+def test_the_feedback_topic_can_be_set_everywhere(parsed: Any, tmp_path: Path) -> None:
+    file = tmp_path / "worker.toml"
+    file.write_text("input = ['a']\noutput = 'o'\nfeedback = 'from-file'\nteach_false_alarms = true\n")
+    options = parsed("--config", str(file))
+    assert (options.feedback, options.teach_false_alarms) == ("from-file", True)
+    options = parsed("--input", "a", "--output", "o", SVEAD_KAFKA_FEEDBACK="env", SVEAD_KAFKA_TEACH_FALSE_ALARMS="yes")
+    assert (options.feedback, options.teach_false_alarms) == ("env", True)
+    options = parsed("--config", str(file), "--feedback", "from-line")
+    assert options.feedback == "from-line"
+    assert parsed("--input", "a", "--output", "o").feedback is None
 
 
 def test_client_properties_come_in_the_names_of_kafkas_own_tools(tmp_path: Path) -> None:
@@ -261,3 +280,7 @@ def test_the_start_lines_say_what_will_be_done() -> None:
         "; incidents 5/day, over after 15m without alerts",
     ):
         assert part in text
+    assert "answers" not in text
+    options = Options(input=["in"], output="out", feedback="answers", teach_false_alarms=True)
+    text = "\n".join(describe(options, {"in": 4, "out": 2, "answers": 3}))
+    assert "answers from answers (3 partitions), false alarms are learned as normal" in text

@@ -1,8 +1,6 @@
 """A restore is exact: the argument at the top of partition.py, tried out on random histories without a broker.
 
-What Kafka keeps is a few lists here: the messages of one input partition, the committed offset with the output, and
-the records of the state topic. The code that is tried is the real one: `Partition`, the records of the state topic and
-the reader that finds them again.
+simulation.py has the world that they happen in.
 """
 
 from __future__ import annotations
@@ -10,231 +8,49 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
-from kafka.errors import KafkaError, KafkaTimeoutError
-from svead_kafka import Options, state_topic
-from svead_kafka.events import Event, Verdict
+from kafka.errors import KafkaTimeoutError
+from simulation import (
+    GAP,
+    KEYLESS,
+    REFUSED,
+    REPLIES,
+    SOURCE,
+    STEPS,
+    Checksum,
+    Owner,
+    Reply,
+    StateTopic,
+    Step,
+    World,
+    read,
+    uninterrupted,
+)
+from svead_kafka import Options, feedback, journal, state_topic
+from svead_kafka.events import Event
 from svead_kafka.models import Maker
 from svead_kafka.partition import Partition, new_checkpoint
-from svead_kafka.state_topic import Found, Record, StateReader, checkpoint_record, model_records
-
-SOURCE = TopicPartition("in", 0)
-GAP, REFUSED, KEYLESS = "-", "!", "."  # in a log: no event at this offset; an event that the model refuses; no key
+from svead_kafka.state_topic import Found, StateReader, checkpoint_record, model_records
 
 
 @pytest.fixture(autouse=True, scope="module")
 def clock() -> Iterator[None]:
-    """Time passes with each look at the clock, so a reader waits for a thousand polls on any machine."""
+    """Time passes with each look at the clock, so a reader waits for a thousand polls on any machine.
+
+    And a transaction has time for one or two answers.
+    """
     ticks = itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_topic, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+        for module in (state_topic, feedback):
+            patch.setattr(module, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
         yield
-
-
-class Checksum:
-    """A detector whose scores tell all that it has learned: one event lost, doubled or moved changes them all."""
-
-    def __init__(self, seed: int) -> None:
-        self.sum = seed
-
-    def score_one(self, x: dict[str, float]) -> float:
-        if x["refused"]:
-            raise ValueError("no")
-        return crc32(b"%d %d" % (self.sum, x["offset"])) / 2**32
-
-    def learn_one(self, x: dict[str, float]) -> None:
-        self.sum = crc32(b"%d" % x["offset"], self.sum)
-
-    def explain_one(self, x: dict[str, float]) -> dict[Hashable, float]:
-        share = self.score_one(x)
-        return {"offset": share, "refused": 1 - share}
-
-
-@dataclass(frozen=True)
-class Step:
-    """What the owner of the partition does next, and how it ends; after a crash the next step begins with a restore."""
-
-    size: int  # of the batch; 0: save everything and leave
-    end: str  # commit, abort (a crash before the commit) or crash (just after the commit)
-    unseen: int  # records at the end of the state topic that a restore before this step does not see yet
-    compact: bool  # the cleaner of the state topic runs before this step
-
-
-STEPS = st.builds(
-    Step,
-    size=st.integers(0, 8),
-    end=st.sampled_from(["commit", "commit", "abort", "crash"]),
-    unseen=st.integers(0, 12),
-    compact=st.booleans(),
-)
-
-
-class StateTopic:
-    """The log of the state topic, and a consumer of it. None stands where a record was aborted or compacted."""
-
-    def __init__(self) -> None:
-        self.records: list[Any] = []
-        self._visible = 0  # readers see the records below this offset
-        self._cleaned = 0
-        self._at = 0
-
-    def write(self, records: list[Record], commit: bool) -> list[int]:
-        begin = len(self.records)
-        for record in records:
-            about = {"offset": len(self.records), "key": record.key, "value": record.value, "headers": record.headers}
-            self.records.append(SimpleNamespace(**about) if commit else None)
-        self.records.append(None)  # the marker that ends a transaction
-        self.show()
-        return list(range(begin, begin + len(records)))
-
-    def compact(self) -> None:
-        newest = {record.key: record for record in self.records if record is not None}
-        self.records = [one if one is not None and newest[one.key] is one else None for one in self.records]
-        self._cleaned = len(self.records)
-
-    def show(self, unseen: int = 0) -> None:
-        """Let readers see all but the last records; what has met the cleaner is visible."""
-        self._visible = max(len(self.records) - unseen, self._cleaned)
-
-    # what the reader asks of a consumer
-
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        return {0}
-
-    def assign(self, places: list[TopicPartition]) -> None: ...
-
-    def seek(self, place: TopicPartition, offset: int) -> None:
-        self._at = offset
-
-    def seek_to_beginning(self, place: TopicPartition) -> None:
-        self._at = 0
-
-    def position(self, place: TopicPartition) -> int:
-        return self._at
-
-    def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, self._visible)
-
-    def poll(self, timeout_ms: int, max_records: int = 3) -> dict[TopicPartition, list[Any]]:
-        batch = self.records[self._at : min(self._at + max_records, self._visible)]
-        self._at += len(batch)
-        return {TopicPartition("out-state", 0): [record for record in batch if record is not None]}
-
-
-@dataclass
-class World:
-    """What outlives a crash."""
-
-    log: list[Event | None]
-    first: int  # the offset at which the group begins
-    committed: int | None = None
-    output: list[tuple[Any, ...]] = field(default_factory=list)  # scored events
-    refused: list[tuple[Any, ...]] = field(default_factory=list)  # dead letters
-    state: StateTopic = field(default_factory=StateTopic)
-
-    def events(self, begin: int, end: int) -> list[Event]:
-        return [event for event in self.log[begin:end] if event is not None]
-
-
-class Owner:
-    """An owner of the partition: what a worker does with one, from its restore to its end."""
-
-    def __init__(self, world: World, maker: Maker, step: Step) -> None:
-        self._world, self._options = world, maker.options
-        self.alive = True
-        reader = StateReader(world.state, self._options.state, self._options.group, timeout=1000)
-        world.state.show(step.unseen)
-        try:
-            found = reader.scan([SOURCE])[SOURCE]
-        except KafkaTimeoutError:  # only a part of a snapshot is visible yet
-            world.state.show()
-            found = reader.scan([SOURCE])[SOURCE]
-        world.state.show()
-        if found.checkpoint is None and world.committed is not None:
-            found = reader.scan([SOURCE])[SOURCE]
-        begin = world.first if world.committed is None else world.committed
-        is_new = found.checkpoint is None
-        if is_new:
-            found.checkpoint = new_checkpoint(begin, self._options.fingerprint)
-        self._partition = Partition(SOURCE, maker, found, reader.load)
-        chunk = step.size + 1
-        for at in range(self._partition.position, begin, chunk):
-            self._partition.take(world.events(at, min(at + chunk, begin)), min(at + chunk, begin))
-        self._partition.position = begin
-        if is_new:
-            self._transact([], step.end, [([], self._partition.first_checkpoint_record())])
-
-    def work(self, step: Step) -> None:
-        if step.size == 0:
-            if self._partition.unsaved:
-                self._transact([], step.end, everything=True)
-            assert not (self.alive and self._partition.unsaved), "the next owner would have something to replay"
-            self.alive = False
-            return
-        begin = self._partition.position
-        end = min(begin + step.size, len(self._world.log))
-        if begin < end:
-            try:
-                scored, bad = self._partition.take(self._world.events(begin, end), end)
-            except KafkaError:  # a snapshot was compacted: a newer one was not visible at the restore, but is now
-                self.alive = False
-                return
-            self._transact(
-                [(event.record.offset, *verdict) for event, verdict in scored], step.end,
-                refused=[(one.record.offset, one.reason) for one in bad],
-            )  # fmt: skip
-
-    def _transact(
-        self, scored: list[Any], end: str, more: Any = (), everything: bool = False, refused: Any = ()
-    ) -> None:
-        options, world = self._options, self._world
-        saved = [*self._partition.save(options.snapshot_every, options.max_models, everything), *more]
-        offsets = world.state.write([record for _, record in saved], commit=end != "abort")
-        self.alive = end == "commit"
-        if end == "abort":
-            return
-        for (futures, _), offset in zip(saved, offsets, strict=True):
-            futures.append(SimpleNamespace(get=lambda timeout, at=offset: SimpleNamespace(offset=at)))
-        world.committed = self._partition.position
-        world.output += scored
-        world.refused += refused
-        self._partition.committed()
-
-
-def uninterrupted(world: World, maker: Maker) -> World:
-    """After a run that nothing interrupts: the events one by one, each to the model of its key."""
-    models: dict[bytes | None, Any] = {}
-    quiet = World(world.log, world.first)
-    for event in world.events(world.first, len(world.log)):
-        key = event.record.key if maker.options.model_per == "key" else None
-        model = models.setdefault(key, maker.new(*SOURCE, key))
-        [verdict] = model.take([event])
-        if isinstance(verdict, Verdict):
-            quiet.output.append((event.record.offset, *verdict))
-        else:
-            quiet.refused.append((event.record.offset, verdict))
-    return quiet
-
-
-def read(log: str) -> list[Event | None]:
-    """The messages of a log: each letter is one, with the letter as its key. Some times are missing, some go back."""
-    events: list[Event | None] = []
-    for offset, letter in enumerate(log):
-        key = None if letter == KEYLESS else letter.encode()
-        record = SimpleNamespace(offset=offset, key=key)
-        time = math.nan if offset % 7 == 3 else offset - 3.0 * (offset % 5 == 4)
-        values = (offset, letter == REFUSED)
-        events.append(None if letter == GAP else Event(record, ("offset", "refused"), values, time))
-    return events
 
 
 # Small models that are busy at once: logs are short, and models in many pieces take long to read.
@@ -253,6 +69,9 @@ BUSY: dict[str, Any] = {
     max_models=st.integers(1, 5),
     piece=st.sampled_from([100, 10_000]),
     hold_off=st.sampled_from([4, 6, "5s"]),
+    replies=st.lists(REPLIES, max_size=25),
+    most_answers=st.sampled_from([2, 200]),
+    most_waiting=st.sampled_from([1, 200]),
 )
 def test_the_committed_output_is_that_of_a_run_that_was_never_interrupted(
     log: str,
@@ -263,14 +82,19 @@ def test_the_committed_output_is_that_of_a_run_that_was_never_interrupted(
     max_models: int,
     piece: int,
     hold_off: int | str,
+    replies: list[Reply],
+    most_answers: int,
+    most_waiting: int,
 ) -> None:
     """With all that is said: scores, alerts, incidents. It fails when the checkpoint is one offset too high, when a
     replay gives a model what its snapshot covers, when a snapshot claims to cover one offset more, when a model leaves
     memory unsaved, when models that have learned what is not committed are kept, and when a snapshot lacks the open
-    incident or the clock."""
+    incident or the clock. With answers it also fails when a replay leaves one out, or takes one that a snapshot covers,
+    or takes it an event too late, and when a journal that is not visible yet is not waited for."""
     options = Options(
-        **BUSY, model_per=model_per, snapshot_every=snapshot_every, max_models=max_models, hold_off=hold_off
-    )
+        **BUSY, model_per=model_per, snapshot_every=snapshot_every, max_models=max_models, hold_off=hold_off,
+        feedback="answers",
+    )  # fmt: skip
     maker = Maker(options, Checksum, pickle.dumps, pickle.loads)
     world = World(read(log), first)
     # Records that are none of ours are there too: of another group, of another partition, of models given up before.
@@ -281,8 +105,15 @@ def test_the_committed_output_is_that_of_a_run_that_was_never_interrupted(
             world.state.write([checkpoint_record(group, source, checkpoint)], commit=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_topic, "PIECE", piece)
+        patch.setattr(journal, "_MOST_ANSWERS", most_answers)
+        patch.setattr(feedback, "_MOST_WAITING", most_waiting)
+        patch.setattr(feedback, "_POLLED", 2)
         owner: Owner | None = None
-        for step in [*steps, *[Step(len(log), "commit", 0, False)] * 2]:
+        left = iter(replies)
+        at_last = Step(len(log), "commit", 0, False, len(replies))
+        for step in [*steps, *[at_last] * (len(replies) + 2)]:
+            for reply in itertools.islice(left, step.answers):
+                world.send(reply)
             if step.compact:
                 world.state.compact()
             if owner is None or not owner.alive:
@@ -293,6 +124,19 @@ def test_the_committed_output_is_that_of_a_run_that_was_never_interrupted(
     quiet = uninterrupted(world, maker)
     assert world.output == quiet.output
     assert sorted(world.refused) == quiet.refused
+    _check_answers(world, replies)
+
+
+def _check_answers(world: World, replies: list[Reply]) -> None:
+    """Each answer was dealt with once: taken by a model, refused, or counted as unknown."""
+    assert [number for number, *_ in world.taken] == list(range(len(world.taken)))
+    places = [(partition, offset) for _, _, partition, offset in world.taken] + world.no_answers
+    assert len(set(places)) == len(places)
+    assert len(places) + world.unknown == len(replies)
+    for _, position, partition, offset in world.taken:
+        said = world.feedback[TopicPartition("answers", partition)][offset].value
+        assert b'"offset":' in said
+        assert position > int(said.split(b'"offset":')[1].split(b"}")[0]), "it was taken before its event was scored"
 
 
 TIMES = {2: math.nan, 11: math.nan, 12: 3.0, 15: 2.0, 20: math.nan}
@@ -341,3 +185,42 @@ def test_pieces_of_two_snapshots_are_never_put_together(monkeypatch: pytest.Monk
     state.show(unseen=2)  # the last piece, and the marker after it
     with pytest.raises(KafkaTimeoutError, match="piece 2 of 3"):
         reader.scan([SOURCE])
+
+
+def test_an_answer_that_is_in_the_snapshot_is_not_taken_again_though_the_journal_lists_it() -> None:
+    """A model that leaves memory is saved, but the journal is only written again when there is something to tell."""
+    options = Options(**BUSY, model_per="key", max_models=1, snapshot_every=100, feedback="answers")
+    maker = Maker(options, Checksum, pickle.dumps, pickle.loads)
+    world = World(read("aaaabbbbaaaa"), 0)
+    some = Step(2, "commit", 0, False)
+    owner = Owner(world, maker, some)
+    owner.work(some)
+    world.send(Reply(0, 0, True, body=True))
+    for _ in range(2):  # the answer is taken, then a is saved because b is used
+        owner.work(some)
+    [lists] = [record for record in world.state.records if record is not None and b'"answers"]' in record.key][-1:]
+    assert len(journal.Journal.read(lists.value).answers) == 1
+    owner = Owner(world, maker, some)
+    for _ in range(4):
+        owner.work(some)
+    assert world.output == uninterrupted(world, maker).output
+    _check_answers(world, [Reply(0, 0, True, body=True)])
+
+
+def test_while_many_answers_wait_for_their_events_no_more_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feedback, "_MOST_WAITING", 3)
+    monkeypatch.setattr(feedback, "_POLLED", 2)
+    maker = Maker(Options(**BUSY, feedback="answers"), Checksum, pickle.dumps, pickle.loads)
+    world = World(read("a" * 20), 0)
+    replies = [Reply(0, -15, is_anomaly=True, body=False)] * 12
+    for reply in replies:
+        world.send(reply)
+    owner = Owner(world, maker, some := Step(2, "commit", 0, False))
+    for _ in range(5):
+        owner.work(some)
+        assert owner._feedback._count <= 4
+    assert world.taken == []
+    for _ in range(15):
+        owner.work(some)
+    _check_answers(world, replies)
+    assert owner._feedback._count == owner._feedback._bytes == 0

@@ -46,7 +46,7 @@ def test_a_slow_model_gets_small_batches_so_that_it_stays_in_its_group(
 def test_a_trickle_of_events_says_nothing_of_how_many_can_be_taken_at_once() -> None:
     worker = Worker(Options(input=["in"], output="out"))
     taken = SimpleNamespace(take=lambda events, position: ([], []))
-    worker._assignment = SimpleNamespace(partitions={SOURCE: taken})  # type: ignore[assignment]
+    worker._assignment = SimpleNamespace(partitions={SOURCE: taken}, feedback=None)  # type: ignore[assignment]
     worker._transact = lambda *_: None  # type: ignore[method-assign]
     few = [SimpleNamespace(value=b"", key=None, headers=[], offset=0)] * 3
     first = worker._limit
@@ -87,7 +87,7 @@ def test_a_slow_model_shows_signs_of_life_while_it_replays(monkeypatch: pytest.M
     assignment._decoder = SimpleNamespace(decode=lambda records: (list(records), []))  # type: ignore[assignment]
     assignment._watchdog = SimpleNamespace(beat=lambda _: clock.beats.append(clock.now))  # type: ignore[assignment]
     assignment._rebalances = SimpleNamespace(count=0)  # type: ignore[assignment]
-    assignment._replay(SimpleNamespace(source=SOURCE, take=take), 0, 10_000, 0)  # type: ignore[arg-type]
+    assignment._replay(SimpleNamespace(source=SOURCE, replay=take), 0, 10_000, 0)  # type: ignore[arg-type]
     assert learned == list(range(10_000))
     for times in (clock.beats, clock.polls):
         assert max(b - a for a, b in itertools.pairwise(times)) < 11  # the first ones, before anything is known of it

@@ -51,9 +51,9 @@ def test_every_event_comes_out_once_with_key_timestamp_and_headers(stream: Strea
 
 def test_scored_events_are_as_the_schema_in_the_package_says(stream: Stream) -> None:
     validator = jsonschema.Draft202012Validator(schema())
-    stream.send(events(2000, fault=20))
+    stream.send(events(4000, fault=20))
     options = stream.options(top_features=4)
-    work(stream, options, 2000)
+    work(stream, options, 4000)
     values = list(stream.scored(options).values())
     for value in values:
         validator.validate(value)

@@ -57,6 +57,7 @@ def recorded(
         alert = Alert(row + 1, f"x.csv, line {row + 2}", scores[row], 0.001, 2.0, k % 2, context, features)
         alert.time = None if times is None else times[row]
         alert.incident = k + 1 if long else None
+        alert.values = {feature["name"]: feature["value"] for feature in features[:-1]}
         recorder.add_alert(alert)
         if long:
             state = "open" if k == len(rows) - 1 else "closed"
