@@ -92,13 +92,15 @@ class ConformalFilter(base.AnomalyFilter):
 
     Examples
     --------
+    >>> import random
     >>> from svead_stream import ConformalFilter, StreamingSVEAD
+    >>> rng = random.Random(42)
     >>> model = ConformalFilter(StreamingSVEAD(seed=1), incident_rate=0.001)
     >>> for i in range(2_000):
-    ...     verdict = model.judge_one({"level": 0.5 + 0.0001 * (i * 37 % 1000), "valve": i % 2})
+    ...     verdict = model.judge_one({"level": rng.gauss(0.5, 0.03), "valve": i % 2})
     >>> verdict = model.judge_one({"level": 0.05, "valve": 1})
-    >>> verdict.alert, verdict.reasons
-    (True, {'level': 1.0})
+    >>> verdict.alert, list(verdict.reasons)
+    (True, ['level', 'valve'])
     >>> [(incident.state, incident.first) for incident in verdict.changes]
     [('open', 2001)]
 

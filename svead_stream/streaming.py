@@ -18,6 +18,7 @@ from svead_stream.features import Features, table
 from svead_stream.kernels import answers as answered
 from svead_stream.kernels import lasting, layout, mini_batch, online
 from svead_stream.kernels.ranks import ALERT
+from svead_stream.kernels.search import LARGEST
 from svead_stream.memory import Memory, Size, short_and_long
 from svead_stream.parameters import values_of
 from svead_stream.record import Judged, Reasons
@@ -295,12 +296,16 @@ class StreamingSVEAD(base.AnomalyDetector):
                 self._scored = None
             most = _TOGETHER if judges else max(n, 1)
             for start, end, new in self._features.runs(names, given, learn, most, self.max_features):
+                n_before = len(self._features.names)
                 if new:
                     self._widen(new)
                 matrix, part = self._features.in_order(names, given[start:end]), slice(start, end)
+                brand_new = bool(new) and not (np.abs(matrix[0, :n_before]) <= LARGEST).any()
                 shares = np.zeros(matrix.shape if judges else (0, 0))
                 out = (p_values[part], said[part], thresholds[part], shares)
-                alerts = mini_batch.run(matrix, *self._to_run, learn, scores[part], times[part], rules, window, *out)
+                alerts = mini_batch.run(
+                    matrix, *self._to_run, learn, brand_new, scores[part], times[part], rules, window, *out
+                )
                 if alerts:
                     for k, i in enumerate(np.flatnonzero(said[part] & ALERT).tolist()):
                         reasons[start + i] = self._features.named(matrix[i], shares[k])

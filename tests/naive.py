@@ -214,6 +214,11 @@ class NaiveMemory:
         known = ~np.isnan(scores)
         return float(np.average(scores[known], weights=self.trust[: len(scores)][known])) if known.any() else 0.0
 
+    def drawn(self, k, i):
+        """The i-th number that partition k has for life: in each of t equal intervals lies that of one partition."""
+        numbers = [Generator.fixed(self.kind, other, i) for other in range(self.t)]
+        return (sorted(numbers).index(numbers[k]) + numbers[k]) / self.t
+
     def scores(self, x):
         """What a row scores in each partition; NaN where it has no cell."""
         scores = []
@@ -337,13 +342,14 @@ class NaiveMemory:
 
     def build(self, k):
         kept = self.kept
-        m = min(self.m, max(1, len(kept) // POINTS_PER_ANCHOR))
+        own = max(1, self.m // 2 if k // 5 % 2 else self.m)
+        m = min(own, max(1, len(kept) // POINTS_PER_ANCHOR))
         chosen = self.rng.choose(kept, m)
         anchors = np.array([np.where(np.isnan(self.rows[i]), self.centre, self.rows[i]) for i in chosen])
         known = np.flatnonzero(self.known)
         least = (len(known) + 1) // 2
-        taken = least + int(Generator.fixed(self.kind, k, 0) * (len(known) - least + 1))
-        features = sorted(known, key=lambda f: Generator.fixed(self.kind, k, int(f) + 1))[:taken]
+        taken = least + int(self.drawn(k, 0) * (len(known) - least + 1))
+        features = sorted(known, key=lambda f: self.drawn(k, int(f) + 1))[:taken]
         scaling = MIXED[k % 5] if self.scaling == "mixed" else self.scaling
         spread = self.spread["none" if scaling == "log" else scaling]
         if not spread[features].any():

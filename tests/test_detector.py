@@ -55,6 +55,18 @@ def test_mini_batches_of_any_size_give_the_bits_of_the_loop(sizes, gaps, scaling
     assert many.to_bytes() == one.to_bytes()
 
 
+@pytest.mark.parametrize("scaling", ["mixed", "std"])
+def test_an_event_of_nothing_but_new_features_among_strange_ones_scores_the_same_in_a_mini_batch(scaling):
+    X = np.column_stack([data(400), np.full(400, np.nan)])
+    X[300:320, :4] += 50.0  # what is usual in a spell is raised
+    X[310] = [np.nan] * 4 + [1.0]
+    one, many = (StreamingSVEAD(**SMALL, scaling=scaling, seed=1) for _ in range(2))
+    expected = loop(one, X)
+    np.testing.assert_array_equal(many.score_learn_many(X), expected)
+    assert many.to_bytes() == one.to_bytes()
+    assert expected[310] == 0.0 < expected[309]
+
+
 def test_learning_alone_leads_to_the_same_model_as_scoring_and_learning():
     X = data(300)
     models = [StreamingSVEAD(**SMALL, seed=1) for _ in range(4)]

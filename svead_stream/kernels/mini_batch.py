@@ -86,6 +86,7 @@ def run(
     last: F64,
     strangeness: F64,
     learn: bool,
+    brand_new: bool,
     scores: F64,
     times: F64,
     rules: Rules,
@@ -95,7 +96,7 @@ def run(
     thresholds: F64,
     shares: F64,
 ) -> int:
-    """Score the rows of X in order; each is then learned if asked.
+    """Score the rows of X in order; each is then learned if asked. A first row of features alone that are new scores 0.
 
     With a window, they are judged as well. With room in shares, what each feature contributed to an alert is written
     there, alert after alert, by the partitions and cells that scored it; returns how many were explained.
@@ -128,7 +129,8 @@ def run(
             again, own = repeats(row, last), min(by_short, by_long)
             if answered:
                 own = shifted(own, strangeness[2, b], relative)
-            scores[source[b]] = to_score(own, again, counters[SEEN], relative, levels)
+            if not (brand_new and source[b] == 0):
+                scores[source[b]] = to_score(own, again, counters[SEEN], relative, levels)
             if learn:
                 follow(own, again, counters[SEEN], levels)
                 remember(row, last)

@@ -290,9 +290,15 @@ def place_partition(k: int, state: State) -> None:
 
 @kernel
 def drawn(k: int, i: int, state: State) -> float:
-    """The i-th random number that partition k has for life; those of two in a row complement each other."""
-    v = fixed(state.kind, k, i)
-    return v
+    """The i-th random number that partition k has for life.
+
+    Those of all partitions are a Latin hypercube: an unlucky draw would last as long as the model, and leave a feature
+    to a few partitions.
+    """
+    own, rank, t = fixed(state.kind, k, i), 0, state.weight.shape[0]
+    for other in range(t):
+        rank += fixed(state.kind, other, i) < own
+    return (rank + own) / t
 
 
 @kernel
@@ -320,6 +326,12 @@ def list_own(k: int, state: State) -> int:
 
 
 @kernel
+def anchors_of(k: int, state: State) -> int:
+    """How many anchors partition k has for life: with each of the scalings all, or half of them."""
+    return max(1, state.anchors.shape[1] >> ((k // MIXED) % 2))
+
+
+@kernel
 def weigh(k: int, state: State, scaling: int) -> None:
     """Give partition k its features, a random half or more, each scaled by its spread or warped."""
     if scaling == MIXED:
@@ -342,7 +354,7 @@ def build(k: int, state: State, plan: Plan) -> None:
     """Draw new anchors for partition k from the kept points, and pass all settled ones through their cells."""
     stored, d = state.counters[STORED], state.frame.shape[1]
     kept, n = state.scratch.order, list_kept(state, plan)
-    m = min(state.anchors.shape[1], max(1, n // POINTS_PER_ANCHOR))
+    m = min(anchors_of(k, state), max(1, n // POINTS_PER_ANCHOR))
     choose(state.rng, kept, n, m)
     state.partitions.shape[k, ANCHORS] = m
     for j in range(m):
