@@ -85,9 +85,7 @@ class Answers:
         """The same answers with room for d features, of which the new ones are not known."""
         return Answers(self._half_life, d, **self.saved()) if self else Answers(self._half_life, d)
 
-    def taken(
-        self, event: Floats, is_anomaly: bool, short: Memory, long: Memory, relative: bool
-    ) -> tuple[Answers, Rescored] | None:
+    def taken(self, event: Floats, is_anomaly: bool, short: Memory, long: Memory) -> tuple[Answers, Rescored] | None:
         """These answers and one more; the trust in partitions follows at once.
 
         Parameters
@@ -98,8 +96,6 @@ class Answers:
             What was said of it.
         short, long
             The memories of the detector.
-        relative
-            Whether scores are relative to those of usual events.
 
         Returns
         -------
@@ -117,6 +113,7 @@ class Answers:
         scores = [memory.member_scores(rows) for memory in (short, long)]
         by_usual = [own[:, : len(usual)] for own in scores]
         strength, kind = answers.state.strength[there], np.nonzero(there)[0]
+        relative = short.plan.scaling == layout.MIXED
 
         def strangeness(answers: Answers) -> Floats:
             own = np.minimum(short.mean_of(by_usual[0]), long.mean_of(by_usual[1]))

@@ -15,13 +15,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base, compose
+from river import base
 
 from svead_stream import parameters, snapshot
 from svead_stream.clock import Clock, seconds_of, seconds_of_many
 from svead_stream.errors import SnapshotError
 from svead_stream.features import records, table
-from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, TakesAnswers
+from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, taking_answers
 from svead_stream.ranks import Ranks, rules_for
 from svead_stream.record import Incident, Reasons, Verdict, Verdicts
 from svead_stream.spans import rate, span
@@ -362,15 +362,7 @@ class ConformalFilter(base.AnomalyFilter):
         for i, x in enumerate(events):
             thresholds.append(self.threshold)
             verdicts.append(self.judge_one(x, None if times is None else times[i], learn))
-        return Verdicts(
-            scores=np.array([verdict.score for verdict in verdicts], dtype=np.float64),
-            p_values=np.array([verdict.p_value for verdict in verdicts], dtype=np.float64),
-            alerts=np.array([verdict.alert for verdict in verdicts], dtype=np.bool_),
-            thresholds=np.array(thresholds, dtype=np.float64),
-            reasons={i: verdict.reasons for i, verdict in enumerate(verdicts) if verdict.reasons},
-            incidents={i: verdict.incident for i, verdict in enumerate(verdicts) if verdict.incident is not None},
-            changes={i: verdict.changes for i, verdict in enumerate(verdicts) if verdict.changes},
-        )
+        return Verdicts.of(verdicts, thresholds)
 
     def _explain(self, x: dict[Any, Any]) -> Reasons | None:
         return self.detector.explain_one(x) if isinstance(self.detector, Explains) else None
@@ -393,7 +385,7 @@ class ConformalFilter(base.AnomalyFilter):
             Whether a false alarm is also learned as normal, so that its like stops coming.
 
         """
-        answered, seen = _taking_answers(self.detector, x)
+        answered, seen = taking_answers(self.detector, x)
         with self._lock:
             rescored = answered.feedback_one(seen, is_anomaly, teach)
             if rescored is not None:
@@ -448,19 +440,6 @@ class ConformalFilter(base.AnomalyFilter):
         from river import anomaly, preprocessing
 
         yield {"detector": preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1), "alert_rate": 0.05}
-
-
-def _taking_answers(detector: Any, x: dict[Any, Any]) -> tuple[TakesAnswers, dict[Any, Any]]:
-    """The part of a detector that takes answers, the last step of a pipeline, and an event as that part sees it."""
-    while isinstance(detector, compose.Pipeline):
-        *transformers, detector = detector.steps.values()
-        for transformer in transformers:
-            x = transformer.transform_one(x)
-    if not isinstance(detector, TakesAnswers):
-        raise TypeError(
-            f"{type(detector).__name__} takes no answers: StreamingSVEAD does, alone or behind transformers"
-        )
-    return detector, x
 
 
 def _monotone(times: NDArray[np.float64] | None, n: int, clock: Clock) -> NDArray[np.float64]:

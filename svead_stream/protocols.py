@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from river import compose
 
 from svead_stream.kernels.layout import Rules, Window
 from svead_stream.record import Judged, Reasons
@@ -102,3 +103,16 @@ class Saveable(Protocol):
     def from_bytes(cls, data: bytes) -> Self:
         """The model that was written."""
         ...
+
+
+def taking_answers(detector: Any, x: dict[Any, Any]) -> tuple[TakesAnswers, dict[Any, Any]]:
+    """The part of a detector that takes answers, the last step of a pipeline, and an event as that part sees it."""
+    while isinstance(detector, compose.Pipeline):
+        *transformers, detector = detector.steps.values()
+        for transformer in transformers:
+            x = transformer.transform_one(x)
+    if not isinstance(detector, TakesAnswers):
+        raise TypeError(
+            f"{type(detector).__name__} takes no answers: StreamingSVEAD does, alone or behind transformers"
+        )
+    return detector, x

@@ -8,7 +8,7 @@ the number of the `incident`. Columns of a CSV or a Parquet file, members of a J
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from operator import index
@@ -103,6 +103,19 @@ class Verdicts:
     reasons: dict[int, Reasons]  # of the alerts, by the number of the row
     incidents: dict[int, int] = field(default_factory=dict)  # of the alerts that belong to one, by the row
     changes: dict[int, tuple[Incident, ...]] = field(default_factory=dict)  # incidents that changed, by the row
+
+    @classmethod
+    def of(cls, verdicts: Sequence[Verdict], thresholds: Sequence[float]) -> Verdicts:
+        """What was said of one event after the other."""
+        return cls(
+            scores=np.array([verdict.score for verdict in verdicts], dtype=np.float64),
+            p_values=np.array([verdict.p_value for verdict in verdicts], dtype=np.float64),
+            alerts=np.array([verdict.alert for verdict in verdicts], dtype=np.bool_),
+            thresholds=np.array(thresholds, dtype=np.float64),
+            reasons={i: verdict.reasons for i, verdict in enumerate(verdicts) if verdict.reasons},
+            incidents={i: verdict.incident for i, verdict in enumerate(verdicts) if verdict.incident is not None},
+            changes={i: verdict.changes for i, verdict in enumerate(verdicts) if verdict.changes},
+        )
 
     def __len__(self) -> int:
         return len(self.scores)

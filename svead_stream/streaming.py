@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from river import base
 
 from svead_stream import parameters, snapshot
-from svead_stream.answers import Answers
+from svead_stream.ensemble import Ensemble
 from svead_stream.errors import SnapshotError
 from svead_stream.features import Features, table
-from svead_stream.kernels import answers as answered
-from svead_stream.kernels import lasting, layout, mini_batch, online
+from svead_stream.kernels import layout
 from svead_stream.kernels.ranks import ALERT
 from svead_stream.kernels.search import LARGEST
-from svead_stream.memory import Memory, Size, short_and_long
+from svead_stream.memory import Size, short_and_long
 from svead_stream.parameters import values_of
 from svead_stream.record import Judged, Reasons
 from svead_stream.rescored import Rescored
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 _DEFAULT = {parameter.name: parameter.default for parameter in parameters.DETECTOR}
 _SCALINGS = {name: getattr(layout, name.upper()) for name in parameters.SCALING.choices}
-_NAMES = ("short", "long")  # of the memories, in snapshots
 _NO_TIMES = np.zeros(0)
 _NO_RULES = layout.Rules(0.0, 0, 0.0, False, 0.0, False, 0.0, 0.0, False)
 _NO_WINDOW = layout.Window(np.zeros(0), np.zeros(0), np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0))
@@ -103,9 +101,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         seed: int | None = _DEFAULT["seed"],
     ) -> None:
         self._set_parameters(n_partitions, n_anchors, normal_after, memory, scaling, max_features, answer_memory, seed)
-        seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
-        memories = [Memory.new(*drawn, seed) for drawn, seed in zip(self._drawn(), seeds, strict=True)]
-        self._adopt(Features(), memories, np.zeros(lasting.N_LEVELS), np.zeros(0), Answers(answer_memory, 0))
+        self._adopt(Features(), Ensemble.new(self._drawn(), seed, answer_memory))
 
     def _set_parameters(
         self,
@@ -134,45 +130,26 @@ class StreamingSVEAD(base.AnomalyDetector):
         scaling = _SCALINGS[self.scaling]
         return short_and_long(self.n_partitions, self.n_anchors, self.normal_after, self.memory, scaling)
 
-    def _adopt(
-        self,
-        features: Features,
-        memories: Iterable[Memory],
-        levels: NDArray[np.float64],
-        last: NDArray[np.float64],
-        answers: Answers,
-    ) -> None:
-        """Take these as the state of the model; `last` is the row learned last."""
-        short, long = memories
-        self._features = features
-        self._memories = (short, long)
-        self._levels, self._last, self._answers = levels, last, answers
-        self._scored: bytes | None = None  # the row scored last, its score, its strangeness to both memories and in all
+    def _adopt(self, features: Features, ensemble: Ensemble) -> None:
+        """Take these as the state of the model."""
+        self._features, self._ensemble = features, ensemble
+        self._scored: bytes | None = None  # the row scored last
         self._score = 0.0
-        self._strangeness = np.zeros(3)
-        told = (levels, last, self._strangeness)
-        relative = self.scaling == "mixed"
-        self._to_score = (relative, short.state.counters, *told, *short.to_score, *long.to_score)
-        self._is_answered = bool(answers)
-        self._to_score_answered: tuple[Any, ...] = (relative, short.state.counters, *told, long.x, *answers.to_score)
-        self._to_learn = (*told, *short.to_learn, *long.to_learn)
-        room = np.zeros((3, layout.BLOCK))
-        self._to_run = (short.state, short.plan, long.state, long.plan, answers.state, levels, last, room)
 
     @property
     def n_seen_(self) -> int:
         """Events learned."""
-        return int(self._memories[0].state.counters[layout.SEEN])
+        return self._ensemble.count(layout.SEEN)
 
     @property
     def n_missing_(self) -> int:
         """Missing values met in the events learned."""
-        return int(self._memories[0].state.counters[layout.MISSING])
+        return self._ensemble.count(layout.MISSING)
 
     @property
     def n_answers_(self) -> int:
         """Answers taken."""
-        return self._answers.count
+        return self._ensemble.answers.count
 
     @property
     def feature_names_(self) -> list[Hashable]:
@@ -194,9 +171,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         """The score of a packed event; for the one that was scored last the search is not repeated."""
         if packed != self._scored:
             self._features.set_row(packed)
-            self._score = online.score_event(self._features.row, *self._to_score)
-            if self._is_answered:
-                self._score = answered.score_answered(self._features.row, *self._to_score_answered)
+            self._score = self._ensemble.score(self._features.row)
             self._scored = packed
         return self._score
 
@@ -215,20 +190,13 @@ class StreamingSVEAD(base.AnomalyDetector):
                 packed = self._features.pack(x)
             self._score_packed(packed)
             self._scored = None
-            if online.learn_event(self._features.row, *self._to_learn):
-                for memory in self._memories:
-                    memory.refresh()
-                if self._is_answered:
-                    self._answers.renew(*self._memories)
+            self._ensemble.learn(self._features.row)
 
     def _widen(self, new: Mapping[Hashable, float]) -> None:
-        """Make room for features that an event brings with these numbers; whether it repeats the last one stays so."""
+        """Make room for features that an event brings with these numbers."""
         features = self._features.with_new(new, self.max_features)
-        last = np.append(self._last, [new[name] for name in features.names[len(self._last) :]])
-        memories, answers = [memory.widened(len(last)) for memory in self._memories], self._answers.widened(len(last))
-        self._adopt(features, memories, self._levels, last, answers)
-        if answers:
-            answers.place(self._memories[1].state)
+        added = features.names[len(self._features.names) :]
+        self._adopt(features, self._ensemble.widened([new[name] for name in added]))
 
     def score_many(self, X: Any, feature_names: Sequence[Hashable] | None = None) -> NDArray[np.float64]:
         """Scores of the rows of X, none of which is learned.
@@ -302,10 +270,8 @@ class StreamingSVEAD(base.AnomalyDetector):
                 matrix, part = self._features.in_order(names, given[start:end]), slice(start, end)
                 brand_new = bool(new) and not (np.abs(matrix[0, :n_before]) <= LARGEST).any()
                 shares = np.zeros(matrix.shape if judges else (0, 0))
-                out = (p_values[part], said[part], thresholds[part], shares)
-                alerts = mini_batch.run(
-                    matrix, *self._to_run, learn, brand_new, scores[part], times[part], rules, window, *out
-                )
+                judged = (times[part], rules, window, p_values[part], said[part], thresholds[part], shares)
+                alerts = self._ensemble.run(matrix, learn, brand_new, scores[part], *judged)
                 if alerts:
                     for k, i in enumerate(np.flatnonzero(said[part] & ALERT).tolist()):
                         reasons[start + i] = self._features.named(matrix[i], shares[k])
@@ -327,11 +293,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         """
         with self._lock:
             self._score_packed(self._features.pack(x))
-            row, (by_short, by_long, _) = self._features.row, self._strangeness.tolist()
-            if math.isnan(by_short):  # nothing to explain
-                return {}
-            short, long = self._memories
-            return self._features.named(row, (short if by_short <= by_long else long).shares(len(row)))
+            shares = self._ensemble.shares()
+            return {} if shares is None else self._features.named(self._features.row, shares)
 
     def feedback_one(self, x: Mapping[Hashable, Any], is_anomaly: bool | None, teach: bool = False) -> Rescored | None:
         """Take an answer: whether an event was an anomaly.
@@ -363,14 +326,11 @@ class StreamingSVEAD(base.AnomalyDetector):
         with self._lock:
             self._features.set_row(self._features.pack(x))
             self._scored = None
-            relative = self.scaling == "mixed"
-            taken = self._answers.taken(self._features.row, bool(is_anomaly), *self._memories, relative)
+            taken = self._ensemble.taking(self._features.row, bool(is_anomaly), teach)
             if taken is None:
                 return None
-            answers, rescored = taken
-            if teach and not is_anomaly:
-                self._memories[1].teach(self._features.row)
-            self._adopt(self._features, self._memories, rescored.moved(self._levels), self._last, answers)
+            ensemble, rescored = taken
+            self._adopt(self._features, ensemble)
             return rescored
 
     def merge(self, other: StreamingSVEAD, base: StreamingSVEAD | None = None) -> None:
@@ -387,16 +347,13 @@ class StreamingSVEAD(base.AnomalyDetector):
             The model of which both are copies, as it was then, so that what they share is not counted twice.
         """
         for model in (other,) if base is None else (other, base):
-            if self._features.names != model._features.names or not all(
-                mine.over_the_same_anchors(theirs) for mine, theirs in zip(self._memories, model._memories, strict=True)
-            ):
+            same_names = self._features.names == model._features.names
+            if not (same_names and self._ensemble.has_the_anchors_of(model._ensemble)):
                 raise ValueError(
                     "models merge exactly only over the same anchors: copy one model, and merge before a refresh"
                 )
-        bases = (None, None) if base is None else base._memories
         with self._lock:
-            for mine, theirs, since in zip(self._memories, other._memories, bases, strict=True):
-                mine.merge(theirs, since)
+            self._ensemble.merge(other._ensemble, None if base is None else base._ensemble)
             self._scored = None
 
     def to_bytes(self) -> bytes:
@@ -408,11 +365,7 @@ class StreamingSVEAD(base.AnomalyDetector):
     def _saved(self) -> tuple[list[Hashable], snapshot.Arrays]:
         """Names of the features and copies of all arrays, of one moment."""
         with self._lock:
-            named = zip(_NAMES, self._memories, strict=True)
-            arrays = {f"{name}.{key}": array for name, memory in named for key, array in memory.saved().items()}
-            arrays |= {f"answers.{key}": array for key, array in self._answers.saved().items()}
-            arrays |= {"levels": self._levels, "last": self._last}
-            return self.feature_names_, {name: array.copy() for name, array in arrays.items()}
+            return self.feature_names_, self._ensemble.saved()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamingSVEAD:
@@ -438,18 +391,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         return model
 
     def _restore(self, names: list[Hashable], arrays: snapshot.Arrays) -> None:
-        levels = snapshot.expect(arrays, "levels", np.float64, (lasting.N_LEVELS,))
-        if not (np.isfinite(levels) & (levels >= 0)).all():
-            raise SnapshotError("the snapshot does not fit together: array 'levels' has impossible values")
-        last = snapshot.expect(arrays, "last", np.float64, (len(names),))
-        memories = [
-            Memory.restored(plan, size, _own(arrays, name), len(names))
-            for name, (plan, size) in zip(_NAMES, self._drawn(), strict=True)
-        ]
-        answers = Answers.restored(self.answer_memory, _own(arrays, "answers"), len(names))
-        self._adopt(Features(names), memories, levels, last, answers)
-        if answers:
-            answers.place(self._memories[1].state)
+        self._adopt(Features(names), Ensemble.restored(self._drawn(), self.answer_memory, arrays, len(names)))
 
     @classmethod
     def from_batch(cls, model: SVEAD, sample: Any, **parameters: Any) -> StreamingSVEAD:
@@ -481,11 +423,7 @@ class StreamingSVEAD(base.AnomalyDetector):
             raise ValueError("the sample is empty: give some rows of the data that the model was fitted to")
         streaming._widen(dict.fromkeys(names, math.nan))
         columns = [streaming._features.index[name] for name in names]
-        first = 0
-        for memory in streaming._memories:
-            own = slice(first, first + len(memory.state.anchors))
-            memory.take_batch(model.anchors_[own], model.scales_, model.cells_[own], rows, columns)
-            first = own.stop
+        streaming._ensemble.take_batch(model.anchors_, model.scales_, model.cells_, rows, columns)
         return streaming
 
     def __getstate__(self) -> dict[str, Any]:
@@ -495,8 +433,3 @@ class StreamingSVEAD(base.AnomalyDetector):
     def __setstate__(self, pickled: dict[str, Any]) -> None:
         self._set_parameters(**pickled["parameters"])
         self._restore(pickled["features"], pickled["arrays"])
-
-
-def _own(arrays: snapshot.Arrays, name: str) -> snapshot.Arrays:
-    """The arrays of one part of the model, by their names in it."""
-    return {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}

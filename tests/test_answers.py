@@ -41,7 +41,7 @@ def near(event, rng, spread=0.3):
 
 
 def trust_of(model):
-    return np.concatenate([memory.trust for memory in model._memories])
+    return np.concatenate([memory.trust for memory in model._ensemble.memories])
 
 
 # What an answer changes
@@ -105,7 +105,7 @@ def test_partitions_that_told_an_anomaly_are_trusted_more():
     for _ in range(10):
         model.feedback_one({"a": rng.normal(), "b": 12.0, "c": 0.1 * rng.normal()}, True)
     trust = trust_of(model)
-    sees_b = np.concatenate([memory.state.weight[:, 1] > 0 for memory in model._memories])
+    sees_b = np.concatenate([memory.state.weight[:, 1] > 0 for memory in model._ensemble.memories])
     assert trust[sees_b].mean() > 1.3 * trust[~sees_b].mean()
 
 
@@ -125,7 +125,7 @@ def test_a_partition_keeps_its_features_and_scaling_for_life():
     seen = []
     for start in range(0, 4_000, 500):
         model.learn_many(data(500, start))
-        state = model._memories[0].state
+        state = model._ensemble.memories[0].state
         seen.append((state.weight > 0).tolist() + state.partitions.shape[:, layout.WARPED].tolist())
     assert all(kinds == seen[0] for kinds in seen)
     assert len({tuple(row) for row in state.weight > 0}) > 1
@@ -215,7 +215,7 @@ def test_the_size_of_a_model_is_bounded_however_many_answers_it_gets():
         sizes.append(len(model.to_bytes()))
     assert max(sizes) - min(sizes) < 200  # numbers in the header
     assert model.n_answers_ == 3 * KEPT
-    assert (model._answers.state.strength > 0).all()
+    assert (model._ensemble.answers.state.strength > 0).all()
 
 
 def test_the_same_answer_again_and_again_leaves_the_others_in_place():
@@ -224,7 +224,7 @@ def test_the_same_answer_again_and_again_leaves_the_others_in_place():
         model.feedback_one(near(OTHER, rng, 1.0), True)
     for _ in range(2 * KEPT):
         model.feedback_one(ODD, True)
-    assert (model._answers.state.strength[0] > 0).sum() == 11
+    assert (model._ensemble.answers.state.strength[0] > 0).sum() == 11
     assert model.n_answers_ == 10 + 2 * KEPT
 
 
@@ -241,10 +241,10 @@ def test_answers_fade_if_asked_to():
     half = fading.score_one(ODD)
     fading.learn_many(X[500:], ["a", "b", "c"])
     assert fading.score_one(ODD) < half < rising
-    assert (fading._answers.state.strength < FAINT).all()
+    assert (fading._ensemble.answers.state.strength < FAINT).all()
     assert trust_of(fading) == pytest.approx(1.0, abs=0.02)
     assert lasting.score_one(ODD) > fading.score_one(ODD)
-    assert lasting._answers.state.strength.max() == 3.0  # the same false alarm, three times
+    assert lasting._ensemble.answers.state.strength.max() == 3.0  # the same false alarm, three times
 
 
 @pytest.mark.parametrize("answer_memory", [0, -1, "long"])

@@ -47,7 +47,7 @@ def test_every_score_after_every_answer_equals_the_oracle(scaling, gaps, late, a
             oracle.feedback(x, is_anomaly, teach)
             n += 1
         compare_state(model, oracle)
-        for memory, naive in zip(model._memories, oracle.memories, strict=True):
+        for memory, naive in zip(model._ensemble.memories, oracle.memories, strict=True):
             trust = memory.state.partitions.metric[:, layout.TRUST]
             np.testing.assert_allclose(trust, naive.trust, rtol=1e-5)
     assert n > 10

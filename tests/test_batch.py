@@ -241,7 +241,7 @@ class TestWarmStart:
         X[:20] += 30
         model = SVEAD(n_partitions=9, random_state=0).fit(X)
         warm = StreamingSVEAD.from_batch(model, X[:150], seed=1)
-        for memory in warm._memories:
+        for memory in warm._ensemble.memories:
             suspicion = memory.state.sample.suspicion[: memory.state.counters[layout.STORED]]
             assert suspicion[:20].min() > suspicion[20:].max() > 0
 
@@ -256,7 +256,7 @@ class TestWarmStart:
         sample = self.X[:200].copy()
         sample[3, 1], sample[5, 2] = np.inf, 1e200
         warm = StreamingSVEAD.from_batch(SVEAD(n_partitions=9, random_state=0).fit(self.X), sample, seed=1)
-        for memory in warm._memories:
+        for memory in warm._ensemble.memories:
             assert np.argwhere(np.isnan(memory.state.sample.rows[:150])).tolist() == [[3, 1], [5, 2]]
         again = StreamingSVEAD.from_bytes(warm.to_bytes())
         np.testing.assert_array_equal(again.score_learn_many(self.X), warm.score_learn_many(self.X))

@@ -176,7 +176,7 @@ def test_a_memory_that_never_forgets_is_a_uniform_sample_of_the_stream():
     for seed in range(60):
         model = StreamingSVEAD(n_partitions=2, n_anchors=1, memory=None, seed=seed)
         model.learn_many(X)
-        stored.append(model._memories[1].state.sample.rows[:, 0])
+        stored.append(model._ensemble.memories[1].state.sample.rows[:, 0])
     assert stats.kstest(np.concatenate(stored), stats.uniform(0, n).cdf).pvalue > 0.001
 
 
@@ -188,7 +188,7 @@ def test_half_of_each_memory_is_younger_than_its_half_life(which, half_life):
     for seed in range(40):
         model = StreamingSVEAD(n_partitions=2, n_anchors=2, normal_after=400, memory=600, seed=seed)
         model.learn_many(X)
-        ages.append(n - 1 - model._memories[which].state.sample.rows[:, 0])
+        ages.append(n - 1 - model._ensemble.memories[which].state.sample.rows[:, 0])
     ages = np.concatenate(ages)
     assert np.mean(ages < half_life) == pytest.approx(0.5, abs=0.05)
     assert np.mean(ages < 2 * half_life) == pytest.approx(0.75, abs=0.05)
@@ -340,7 +340,7 @@ def test_models_over_the_same_anchors_merge_exactly():
     for event in as_events(X[256:318]):  # the cells of one model that learned it all, in distances alone
         one.score_one(event)
         one.learn_one(event)
-    for merged, alone in zip(left._memories, one._memories, strict=True):
+    for merged, alone in zip(left._ensemble.memories, one._ensemble.memories, strict=True):
         np.testing.assert_array_equal(merged.state.cells[..., 0], alone.state.cells[..., 0])
         np.testing.assert_allclose(merged.state.cells, alone.state.cells, rtol=1e-12)
     assert (left.n_seen_, left.n_missing_) == (one.n_seen_, one.n_missing_)
@@ -404,7 +404,7 @@ def test_models_over_other_anchors_do_not_merge():
 
 def test_memory_does_not_grow_over_a_million_points():
     def size(model):
-        return len(pickle.dumps(model)), sum(len(pickle.dumps(memory.state)) for memory in model._memories)
+        return len(pickle.dumps(model)), sum(len(pickle.dumps(memory.state)) for memory in model._ensemble.memories)
 
     rng = np.random.default_rng(0)
     model = StreamingSVEAD(n_partitions=4, n_anchors=4, seed=1)

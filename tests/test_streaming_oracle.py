@@ -36,7 +36,7 @@ def events(n, seed, gaps=0.0, late=False):
 
 
 def oracle_of(model):
-    seeds = [memory.state.rng[0] for memory in model._memories]
+    seeds = [memory.state.rng[0] for memory in model._ensemble.memories]
     told = (model.n_partitions, model.n_anchors, model.normal_after, model.memory, model.scaling, model.answer_memory)
     return NaiveStream(seeds, *told)
 
@@ -58,9 +58,9 @@ def test_every_score_and_every_cell_equals_the_oracle_after_every_update(scaling
 
 
 def compare_state(model, oracle):
-    for memory, naive in zip(model._memories, oracle.memories, strict=True):
+    for memory, naive in zip(model._ensemble.memories, oracle.memories, strict=True):
         compare_memory(memory.state, naive)
-    np.testing.assert_allclose(model._levels, [oracle.recent, oracle.usual, oracle.peak], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model._ensemble.levels, [oracle.recent, oracle.usual, oracle.peak], rtol=1e-5, atol=1e-6)
     assert model.n_seen_ == naive.seen
     assert model.n_missing_ == naive.missing
     assert model.feature_names_ == naive.names
