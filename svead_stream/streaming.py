@@ -43,7 +43,7 @@ class StreamingSVEAD(base.AnomalyDetector):
 
     Two thirds of the partitions have a short memory, one third a long one, and what is strange to both counts: what was
     normal last week is still normal today, and what became normal an hour ago is normal now. Strange events in a row
-    weigh more than single ones. Memory is constant; an event costs about `1.3 * n_partitions * n_anchors` distances.
+    weigh more than single ones. Memory is constant; an event costs up to `1.3 * n_partitions * n_anchors` distances.
 
     Larger scores are more anomalous. With `scaling="mixed"` they lie between 0 and 1 whatever the data, those of usual
     events mostly between 0.2 and 0.6; with a single scaling they are distances, 0 or more.
@@ -55,8 +55,8 @@ class StreamingSVEAD(base.AnomalyDetector):
     n_partitions
         Number of partitions. More give steadier scores and cost proportionally more.
     n_anchors
-        Anchors of each partition with the short memory; those with the long one have twice as many. More look closer
-        at local structure, fewer forgive more.
+        Anchors of a partition with the short memory; those with the long one have twice as many, and in both memories some
+        have half as many. More look closer at local structure, fewer forgive more.
     normal_after
         How many events something new has to last before it starts to count as normal. A fault that lasts longer becomes
         normal; a change that is for good is an anomaly until then.
