@@ -55,8 +55,8 @@ class StreamingSVEAD(base.AnomalyDetector):
     n_partitions
         Number of partitions. More give steadier scores and cost proportionally more.
     n_anchors
-        Anchors of a partition with the short memory; those with the long one have twice as many, and in both memories some
-        have half as many. More look closer at local structure, fewer forgive more.
+        Anchors of a partition with the short memory; those with the long one have twice as many, and some of both
+        half as many. More look closer at local structure, fewer forgive more.
     normal_after
         How many events something new has to last before it starts to count as normal. A fault that lasts longer becomes
         normal; a change that is for good is an anomaly until then.
