@@ -104,10 +104,11 @@ class Answers:
             with.
         """
         row = np.where(np.abs(event) <= LARGEST, event, np.nan)
-        usual = short.state.sample.rows[: short.state.counters[layout.STORED]]
-        if np.isnan(row).all() or len(usual) == 0:
+        sample = short.state.sample.rows[: short.state.counters[layout.STORED]]
+        if np.isnan(row).all() or len(sample) == 0:
             return None
-        answers = self._with(row, is_anomaly, long.state)
+        answers = self._with(row, is_anomaly, short, long)
+        usual = answers._usual(sample)
         there = answers.state.strength >= kernels.FAINT
         rows = np.concatenate([usual, answers.state.rows[there]])
         scores = [memory.member_scores(rows) for memory in (short, long)]
@@ -125,14 +126,14 @@ class Answers:
             memory.trust[:] = _trust(mine, own[:, len(usual) :], strength, kind == ANOMALY)
         return answers, Rescored(before, strangeness(answers), relative)
 
-    def _with(self, row: Floats, is_anomaly: bool, long: layout.State) -> Answers:
+    def _with(self, row: Floats, is_anomaly: bool, short: Memory, long: Memory) -> Answers:
         """These answers and one more, in the place of one on the same event, or of the oldest of its kind."""
         if self:
             rows, strength, number = (self.saved()[name].copy() for name in ("rows", "strength", "number"))
         else:
             rows, strength, number = _nothing(len(row))
         own = 1.0
-        if not is_anomaly and self and (like := self._like_it(row, long)).any():
+        if not is_anomaly and self and (like := self._like_it(row, long.state)).any():
             own = min(1.0 + strength[FALSE_ALARM, like].max(), MOST_REPEATED)
             strength[FALSE_ALARM, like] = own
         again = (rows == row) | (np.isnan(rows) & np.isnan(row))
@@ -141,8 +142,14 @@ class Answers:
         slot = int(np.argmin(np.where(strength[kind] > 0, number[kind], 0)))
         rows[kind, slot], strength[kind, slot], number[kind, slot] = row, own, number[kind].max() + 1
         answers = Answers(self._half_life, len(row), rows, strength, number)
-        answers.place(long)
+        answers.place(short, long)
         return answers
+
+    def _usual(self, sample: Floats) -> Floats:
+        """The rows of a sample that nobody answered, which tell what answers do to others; all if there are none."""
+        unanswered = np.zeros(len(sample), np.uint8)
+        kernels.find_unanswered(sample, self.state, unanswered)
+        return sample[unanswered > 0] if unanswered.any() else sample
 
     def _like_it(self, row: Floats, long: layout.State) -> NDArray[np.bool_]:
         """Which false alarms an event is nearer to than to any confirmed anomaly and anything usual."""
@@ -160,9 +167,9 @@ class Answers:
         like[there] = apart < CLEARLY * min(self.state.apart[ANOMALY, 0], self.state.apart[USUAL, 0])
         return like
 
-    def place(self, long: layout.State) -> None:
-        """Derive what scoring needs, from the long memory as it is."""
-        kernels.place_answers(self.state, long)
+    def place(self, short: Memory, long: Memory) -> None:
+        """Derive what scoring needs, from the memories as they are."""
+        kernels.place_answers(self.state, short.state, long.state)
 
     def renew(self, short: Memory, long: Memory) -> None:
         """Follow a refresh of the memories."""

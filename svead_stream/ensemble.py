@@ -163,7 +163,7 @@ class Ensemble:
 def _placed(memories: list[Memory], levels: Floats, last: Floats, answers: Answers) -> Ensemble:
     """An ensemble whose answers are yet to be placed."""
     if answers:
-        answers.place(memories[1].state)
+        answers.place(*memories)
     return Ensemble(memories, levels, last, answers)
 
 

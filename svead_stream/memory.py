@@ -20,6 +20,7 @@ from svead_stream.snapshot import Arrays
 Floats = NDArray[np.float64]
 
 _TAUGHT = 32  # an event that is taught as normal takes one in so many places of the sample
+_MOST_TAUGHT = 8  # all of them together one in so many
 
 
 class Size(NamedTuple):
@@ -122,11 +123,17 @@ class Memory:
         return np.asarray(self.trust @ np.where(known, scores, 0.0) / np.where(trusted > 0, trusted, 1.0))
 
     def teach(self, row: Floats) -> None:
-        """Put an event into a few places of the sample, as one that has long been normal."""
+        """Put an event into a few places of the sample, as one that has long been normal.
+
+        Those that were taught before make room for it as soon as they take an eighth of the sample.
+        """
         sample, counters = self.state.sample, self.state.counters
         stored = int(counters[layout.STORED])
+        places = np.flatnonzero(sample.suspicion[:stored] == 0.0)  # of those that were taught before
+        if len(places) < stored // _MOST_TAUGHT:
+            places = np.arange(stored)
         for _ in range(max(1, stored // _TAUGHT)):
-            slot = int(draw(self.state.rng) * stored)
+            slot = places[int(draw(self.state.rng) * len(places))]
             sample.rows[slot] = np.where(np.abs(row) <= search.LARGEST, row, np.nan)
             sample.suspicion[slot] = 0.0
             sample.arrived[slot] = max(int(counters[layout.SEEN]) - self.plan.normal_after, 0)

@@ -21,11 +21,15 @@ class Rescored(NamedTuple):
     relative: bool  # whether scores are 1 - exp(-strangeness), or strangeness itself
 
     def moved(self, strangeness: Floats) -> Floats:
-        """What strangeness from before the answer would be about now; its order stays."""
+        """What strangeness from before the answer would be about now; its order stays.
+
+        It falls no further than that of usual events does: a false alarm must not make all else strange by comparison.
+        """
         before, after = self.before, self.after
         inside = np.interp(strangeness, before, after)
         beyond = np.maximum(strangeness - before[-1], 0.0) + np.minimum(strangeness - before[0], 0.0)
-        return np.asarray(np.maximum(inside + beyond, 0.0))
+        least = strangeness + np.median(after - before)
+        return np.asarray(np.maximum(np.maximum(inside + beyond, least), 0.0))
 
     def moved_scores(self, scores: Floats) -> Floats:
         """The same for scores; infinite ones stay what they are."""

@@ -8,7 +8,7 @@ import naive
 import numpy as np
 
 KEPT = 64
-USUAL = 128
+USUAL, OF_LONG = 192, 128
 
 
 class Answer:
@@ -34,7 +34,7 @@ class Answers:
         event = {name: value for name, value in row if not np.isnan(value)}
         if not event or not short.rows:
             return
-        before = sorted(map(self.stream.strangeness_of, short.rows))
+        strange_before = {id(x): self.stream.strangeness_of(x) for x in short.rows}
         new = Answer(event, 1.0)
         like = [] if is_anomaly else self.like_it(long.row(event, long.names))
         if like:
@@ -47,16 +47,27 @@ class Answers:
         oldest = next(answer for answer in [*order, None] if answer is None or answer in own)
         own[own.index(None) if None in own else own.index(oldest)] = new
         order.append(new)
+        usual = [x for x in short.rows if not self.is_answered(x)] or short.rows
         for memory in self.stream.memories:
-            self.weigh(memory, short.rows)
-        after = sorted(map(self.stream.strangeness_of, short.rows))
+            self.weigh(memory, usual)
+        before = sorted(strange_before[id(x)] for x in usual)
+        after = sorted(map(self.stream.strangeness_of, usual))
         for name in ("recent", "usual", "peak"):
             setattr(self.stream, name, moved(getattr(self.stream, name), before, after))
         if teach and not is_anomaly:
+            places = [i for i, suspicion in enumerate(long.suspicion) if suspicion == 0]
+            if len(places) < len(long.rows) // 8:
+                places = range(len(long.rows))
             for _ in range(max(1, len(long.rows) // 32)):
-                slot = int(long.rng.draw() * len(long.rows))
+                slot = places[int(long.rng.draw() * len(places))]
                 long.rows[slot], long.suspicion[slot] = long.row(event, long.names), 0.0
                 long.arrived[slot] = max(long.seen - long.normal_after, 0)
+
+    def is_answered(self, x):
+        """Whether somebody answered an event with these values."""
+        names = self.stream.memories[0].names
+        event = {name: value for name, value in zip(names, x, strict=True) if not np.isnan(value)}
+        return any(answer.event == event for kind in (True, False) for answer in self.kept(kind))
 
     def weigh(self, memory, usual):
         """Partitions are trusted by the ranks of the answered events among usual ones."""
@@ -107,7 +118,11 @@ class Answers:
     def near(self, x):
         """Distance and strength of the nearest anomaly, false alarm and usual event."""
         long = self.stream.memories[1]
-        usual = [anchor for p in long.partitions for anchor in p.anchors][:USUAL]
+        short, old = (
+            [anchor for p in memory.partitions for anchor in p.anchors if not self.is_answered(anchor)]
+            for memory in self.stream.memories
+        )
+        usual = (old[:OF_LONG] + short)[:USUAL]
         usual = [Answer(dict(zip(long.names, anchor, strict=True)), 1.0) for anchor in usual]
         return [self.nearest(x, events) for events in (self.kept(True), self.kept(False), usual)]
 
@@ -129,6 +144,7 @@ def nearness(near, far):
 
 
 def moved(value, before, after):
+    least = value + np.median(np.subtract(after, before))
     if value > before[-1]:
-        return after[-1] + value - before[-1]
-    return max(float(np.interp(value, before, after)) + min(value - before[0], 0.0), 0.0)
+        return max(after[-1] + value - before[-1], least, 0.0)
+    return max(float(np.interp(value, before, after)) + min(value - before[0], 0.0), least, 0.0)

@@ -22,6 +22,7 @@ from svead_stream.kernels.layout import (
     RATE,
     SEEN,
     TRUST,
+    U8,
     USED,
     WARPED,
     Answers,
@@ -36,7 +37,8 @@ from svead_stream.kernels.simd import kernel, short_kernel
 
 ANOMALY, FALSE_ALARM, USUAL = 0, 1, 2  # the three partitions; the first two are also the kinds of answers
 KEPT = 64  # answers of each kind, the newest
-USUAL_ANCHORS = 128  # of the long memory, at most
+USUAL_ANCHORS = 192  # of both memories, at most
+OF_LONG = 128  # of the long memory, at most
 RAISED, LOWERED = 1.0, 0.5  # by how much, at most: in mean logarithms, so about e times as far, or 0.6 times
 MOST_REPEATED = 3.0  # strength of a false alarm that came again and again; each time it counts for one more
 CLEARLY = 0.99  # of the distance from anything else, at most, is a false alarm away that an event is like
@@ -45,8 +47,8 @@ SETTLED = 1e-3  # trust that differs less from 1 is 1
 
 
 @kernel
-def place_answers(answers: Answers, long: State) -> None:
-    """Derive the three partitions from the answers, and from anchors of the long memory."""
+def place_answers(answers: Answers, short: State, long: State) -> None:
+    """Derive the three partitions from the answers, and from anchors of the memories."""
     p, d = answers.partitions, long.frame.shape[1]
     for kind in (ANOMALY, FALSE_ALARM):
         n = 0
@@ -56,13 +58,9 @@ def place_answers(answers: Answers, long: State) -> None:
                 answers.force[kind, n] = answers.strength[kind, i]
                 n += 1
         p.shape[kind, ANCHORS] = n
-    n = 0
-    for k in range(long.anchors.shape[0]):
-        for j in range(long.partitions.shape[k, ANCHORS]):
-            if n < answers.anchors.shape[1]:
-                copy_anchor(long.anchors[k, j], long.frame, answers.anchors[USUAL, n])
-                n += 1
-    p.shape[USUAL, ANCHORS] = n
+    p.shape[USUAL, ANCHORS] = 0
+    copy_usual(long, long.frame, answers, OF_LONG)
+    copy_usual(short, long.frame, answers, USUAL_ANCHORS)
     for kind in range(3):
         p.shape[kind, WARPED] = 1
         for f in range(d):
@@ -73,6 +71,43 @@ def place_answers(answers: Answers, long: State) -> None:
 
 
 @kernel
+def copy_usual(memory: State, frame: F64, answers: Answers, most: int) -> None:
+    """Add anchors of a memory to what is usual, until there are so many; none that is an answered event."""
+    n = answers.partitions.shape[USUAL, ANCHORS]
+    for k in range(memory.anchors.shape[0]):
+        for j in range(memory.partitions.shape[k, ANCHORS]):
+            if n < most and not is_answered(memory.anchors[k, j], answers):
+                copy_anchor(memory.anchors[k, j], frame, answers.anchors[USUAL, n])
+                n += 1
+    answers.partitions.shape[USUAL, ANCHORS] = n
+
+
+@kernel
+def is_answered(row: F64, answers: Answers) -> bool:
+    """Whether somebody answered an event with these values."""
+    for kind in (ANOMALY, FALSE_ALARM):
+        for i in range(answers.strength.shape[1]):
+            if answers.strength[kind, i] >= FAINT and is_same(row, answers.rows[kind, i]):
+                return True
+    return False
+
+
+@kernel
+def is_same(row: F64, other: F64) -> bool:
+    f = 0
+    while f < row.shape[0] and (row[f] == other[f] or (row[f] != row[f] and other[f] != other[f])):
+        f += 1
+    return f == row.shape[0]
+
+
+@kernel
+def find_unanswered(rows: F64, answers: Answers, found: U8) -> None:
+    """Mark the rows that nobody answered."""
+    for i in range(rows.shape[0]):
+        found[i] = not is_answered(rows[i], answers)
+
+
+@kernel
 def copy_anchor(row: F64, frame: F64, anchor: F64) -> None:
     for f in range(row.shape[0]):
         anchor[f] = row[f] if row[f] == row[f] else frame[CENTRE, f]
@@ -80,7 +115,7 @@ def copy_anchor(row: F64, frame: F64, anchor: F64) -> None:
 
 @kernel
 def renew(answers: Answers, short: State, long: State) -> None:
-    """Follow a refresh of the long memory; where answers are to fade, they have by now lost some of their strength."""
+    """Follow a refresh of the memories; where answers are to fade, they have by now lost some of their strength."""
     keep = answers.keep[0]
     if keep < 1.0:
         for kind in (ANOMALY, FALSE_ALARM):
@@ -88,7 +123,7 @@ def renew(answers: Answers, short: State, long: State) -> None:
                 answers.strength[kind, i] *= keep
         fade_trust(keep, short.partitions.metric)
         fade_trust(keep, long.partitions.metric)
-    place_answers(answers, long)
+    place_answers(answers, short, long)
 
 
 @kernel
