@@ -119,12 +119,12 @@ class Answers:
         def strangeness(answers: Answers) -> Floats:
             own = np.minimum(short.mean_of(by_usual[0]), long.mean_of(by_usual[1]))
             by = answers.shifts(usual, long.state)
-            return np.sort(np.maximum(own + by, 0.0) if relative else own * np.exp(by))
+            return np.asarray(np.maximum(own + by, 0.0) if relative else own * np.exp(by))
 
         before = strangeness(self)
         for memory, own, mine in zip((short, long), scores, by_usual, strict=True):
             memory.trust[:] = _trust(mine, own[:, len(usual) :], strength, kind == ANOMALY)
-        return answers, Rescored(before, strangeness(answers), relative)
+        return answers, Rescored.of(before, strangeness(answers), relative)
 
     def _with(self, row: Floats, is_anomaly: bool, short: Memory, long: Memory) -> Answers:
         """These answers and one more, in the place of one on the same event, or of the oldest of its kind."""

@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
+_GROUPS = 16  # of usual events, so that no single one decides where the highest scores move
+
+
 class Rescored(NamedTuple):
-    """The strangeness of the same usual events before and after an answer, both in increasing order.
+    """How strange the same usual events are before and after an answer: means of groups, both in increasing order.
 
     With its help older scores can be compared with new ones.
     """
@@ -20,16 +23,20 @@ class Rescored(NamedTuple):
     after: Floats
     relative: bool  # whether scores are 1 - exp(-strangeness), or strangeness itself
 
-    def moved(self, strangeness: Floats) -> Floats:
-        """What strangeness from before the answer would be about now; its order stays.
+    @classmethod
+    def of(cls, before: Floats, after: Floats, relative: bool) -> Rescored:
+        """From the strangeness of single events, in any order."""
+        starts = np.arange(min(_GROUPS, len(before))) * len(before) // min(_GROUPS, len(before))
+        sizes = np.diff(starts, append=len(before))
+        means = (np.add.reduceat(np.sort(one), starts) / sizes for one in (before, after))
+        return cls(*means, relative)
 
-        It falls no further than that of usual events does: a false alarm must not make all else strange by comparison.
-        """
+    def moved(self, strangeness: Floats) -> Floats:
+        """What strangeness from before the answer would be about now; its order stays."""
         before, after = self.before, self.after
         inside = np.interp(strangeness, before, after)
         beyond = np.maximum(strangeness - before[-1], 0.0) + np.minimum(strangeness - before[0], 0.0)
-        least = strangeness + np.median(after - before)
-        return np.asarray(np.maximum(np.maximum(inside + beyond, least), 0.0))
+        return np.asarray(np.maximum(inside + beyond, 0.0))
 
     def moved_scores(self, scores: Floats) -> Floats:
         """The same for scores; infinite ones stay what they are."""
