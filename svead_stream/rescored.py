@@ -28,8 +28,8 @@ class Rescored(NamedTuple):
         """From the strangeness of single events, in any order."""
         starts = np.arange(min(_GROUPS, len(before))) * len(before) // min(_GROUPS, len(before))
         sizes = np.diff(starts, append=len(before))
-        means = (np.add.reduceat(np.sort(one), starts) / sizes for one in (before, after))
-        return cls(*means, relative)
+        means = [np.add.reduceat(np.sort(one), starts) / sizes for one in (before, after)]
+        return cls(means[0], means[1], relative)
 
     def moved(self, strangeness: Floats) -> Floats:
         """What strangeness from before the answer would be about now; its order stays."""

@@ -64,10 +64,10 @@ class Answers:
                 long.arrived[slot] = max(long.seen - long.normal_after, 0)
 
     def is_answered(self, x):
-        """Whether somebody answered an event with these values."""
-        names = self.stream.memories[0].names
-        event = {name: value for name, value in zip(names, x, strict=True) if not np.isnan(value)}
-        return any(answer.event == event for kind in (True, False) for answer in self.kept(kind))
+        """Whether somebody answered an event whose values are all here."""
+        row = dict(zip(self.stream.memories[0].names, x, strict=True))
+        answers = self.kept(True) + self.kept(False)
+        return any(all(row[name] == value for name, value in answer.event.items()) for answer in answers)
 
     def weigh(self, memory, usual):
         """Partitions are trusted by the ranks of the answered events among usual ones."""
@@ -105,6 +105,8 @@ class Answers:
         if not long.partitions or np.isnan(x).all():
             return 0.0
         (anomaly, raising), (false_alarm, lowering), (usual, _) = self.near(x)
+        if not self.kept(True):
+            lowering = max(lowering - 0.75, 0.0)
         up = raising * nearness(anomaly, min(usual, false_alarm))
         return up - 0.5 * lowering * nearness(false_alarm, min(usual, anomaly))
 

@@ -41,6 +41,7 @@ USUAL_ANCHORS = 192  # of both memories, at most
 OF_LONG = 128  # of the long memory, at most
 RAISED, LOWERED = 1.0, 0.5  # by how much, at most: in mean logarithms, so about e times as far, or 0.6 times
 MOST_REPEATED = 3.0  # strength of a false alarm that came again and again; each time it counts for one more
+CAUTION = 0.75  # of the strength of a false alarm, as long as there is no confirmed anomaly
 CLEARLY = 0.99  # of the distance from anything else, at most, is a false alarm away that an event is like
 FAINT = 0.05  # strength below which a faded answer counts no more
 SETTLED = 1e-3  # trust that differs less from 1 is 1
@@ -55,7 +56,8 @@ def place_answers(answers: Answers, short: State, long: State) -> None:
         for i in range(answers.strength.shape[1]):
             if answers.strength[kind, i] >= FAINT:
                 copy_anchor(answers.rows[kind, i], long.frame, answers.anchors[kind, n])
-                answers.force[kind, n] = answers.strength[kind, i]
+                cautious = kind == FALSE_ALARM and p.shape[ANOMALY, ANCHORS] == 0
+                answers.force[kind, n] = max(answers.strength[kind, i] - (CAUTION if cautious else 0.0), 0.0)
                 n += 1
         p.shape[kind, ANCHORS] = n
     p.shape[USUAL, ANCHORS] = 0
@@ -93,9 +95,10 @@ def is_answered(row: F64, answers: Answers) -> bool:
 
 
 @kernel
-def is_same(row: F64, other: F64) -> bool:
+def is_same(row: F64, event: F64) -> bool:
+    """Whether a row has all numbers of an event; anchors have some where it has none."""
     f = 0
-    while f < row.shape[0] and (row[f] == other[f] or (row[f] != row[f] and other[f] != other[f])):
+    while f < row.shape[0] and (row[f] == event[f] or event[f] != event[f]):
         f += 1
     return f == row.shape[0]
 
