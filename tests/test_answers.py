@@ -11,6 +11,7 @@ from svead_stream import ConformalFilter, SnapshotError, StreamingSVEAD
 from svead_stream import snapshot as snapshots
 from svead_stream.kernels import layout
 from svead_stream.kernels.answers import FAINT, KEPT
+from svead_stream.rescored import Rescored
 
 USUAL = {"a": 0.3, "b": 1.5, "c": 0.2}
 ODD = {"a": 4.0, "b": -6.0, "c": 0.5}
@@ -42,6 +43,11 @@ def near(event, rng, spread=0.3):
 
 def trust_of(model):
     return np.concatenate([memory.trust for memory in model._ensemble.memories])
+
+
+def kept(model, kind):
+    answers = model._ensemble.answers.state
+    return answers.rows[kind, answers.strength[kind] > 0]
 
 
 # What an answer changes
@@ -131,6 +137,28 @@ def test_a_partition_keeps_its_features_and_scaling_for_life():
     assert len({tuple(row) for row in state.weight > 0}) > 1
 
 
+@pytest.mark.parametrize("scaling", ["mixed", "std"])
+def test_an_event_without_anything_known_scores_0_after_answers_even_among_strange_ones(scaling):
+    model = trained(scaling=scaling)
+    model.feedback_one(ODD, True)
+    for i in range(10):
+        model.learn_one(OTHER | {"a": -6.0 - i})
+    assert model.score_one(USUAL) > trained(scaling=scaling).score_one(USUAL)
+    assert model.score_one({}) == model.score_one({"other": 1.0, "a": None}) == 0.0
+    assert model.score_many([[np.nan] * 3], list("abc")) == [0.0]
+
+
+@pytest.mark.parametrize("scaling", ["mixed", "std"])
+def test_no_score_is_below_0_after_false_alarms_among_what_is_usual(scaling):
+    model, X = trained(scaling=scaling), data(60, 3)
+    for row in X.tolist():
+        model.feedback_one(dict(zip("abc", row, strict=True)), False)
+    scores = model.score_many(X, ["a", "b", "c"])
+    assert scores.min() >= 0
+    assert scores.tolist() == [model.score_one(dict(zip("abc", row, strict=True))) for row in X.tolist()]
+    assert (model._ensemble.levels >= 0).all()
+
+
 # Unknown, contradictory, wrong and late answers
 
 
@@ -191,6 +219,33 @@ def test_the_first_answers_of_a_young_model_do_no_harm():
     assert model.n_answers_ == 12
 
 
+def test_answers_before_there_are_partitions_leave_scores_at_0():
+    model = StreamingSVEAD(seed=0)
+    for row in data(7).tolist():
+        event = dict(zip("abc", row, strict=True))
+        model.learn_one(event)
+        model.feedback_one(event, True)
+        assert model.score_one(event) == 0.0
+
+
+def test_an_answer_about_nothing_that_is_known_between_score_and_learn_changes_nothing():
+    ours, theirs = trained(), trained()
+    ours.score_one(OTHER)
+    assert ours.feedback_one({"other": 3.0}, True) is None
+    for model in (ours, theirs):
+        model.learn_one(OTHER)
+    assert ours.to_bytes() == theirs.to_bytes()
+
+
+def test_an_answer_between_score_and_learn_changes_what_is_learned_only_by_the_answer():
+    ours, theirs = trained(), trained()
+    ours.score_one(OTHER)
+    for model in (ours, theirs):
+        model.feedback_one(ODD, True)
+        model.learn_one(OTHER)
+    assert ours.to_bytes() == theirs.to_bytes()
+
+
 # Bounded influence
 
 
@@ -228,6 +283,35 @@ def test_the_same_answer_again_and_again_leaves_the_others_in_place():
     assert model.n_answers_ == 10 + 2 * KEPT
 
 
+@pytest.mark.parametrize("is_anomaly", [False, True])
+def test_the_newest_64_answers_of_a_kind_are_kept(is_anomaly):
+    model = trained()
+    for i in range(1, 71):
+        model.feedback_one(ODD | {"a": 10.0 * i}, is_anomaly)
+    assert sorted(kept(model, 1 - is_anomaly)[:, 0].tolist()) == [10.0 * i for i in range(7, 71)]
+    model.feedback_one(ODD | {"a": 650.0}, not is_anomaly)  # its place is free
+    model.feedback_one(ODD | {"a": 1.0}, is_anomaly)
+    model.feedback_one(ODD | {"a": 2.0}, is_anomaly)
+    left = [*(10.0 * i for i in range(8, 71) if i != 65), 1.0, 2.0]
+    assert sorted(kept(model, 1 - is_anomaly)[:, 0].tolist()) == sorted(left)
+
+
+def test_a_false_alarm_counts_for_three_however_often_it_comes():
+    model = trained()
+    for i in range(6):
+        model.feedback_one(ODD | {"c": 0.5 + 0.01 * i}, False)
+    assert model._ensemble.answers.state.strength[1, :7].tolist() == [3.0] * 6 + [0.0]
+
+
+def test_a_false_alarm_like_several_counts_one_more_than_the_one_that_came_most_often():
+    model = trained()
+    for a, c in ((30.0, 0.0), (30.0, 0.01), (0.0, 30.0)):
+        model.feedback_one({"a": a, "b": 0.0, "c": c}, False)
+    assert model._ensemble.answers.state.strength[1, :4].tolist() == [2.0, 2.0, 1.0, 0.0]
+    model.feedback_one({"a": 30.0, "b": 0.0, "c": 30.0}, False)
+    assert model._ensemble.answers.state.strength[1, :5].tolist() == [3.0] * 4 + [0.0]
+
+
 def test_answers_fade_if_asked_to():
     lasting, fading = trained(), trained(answer_memory=500)
     X = data(5_000, 9)
@@ -245,6 +329,15 @@ def test_answers_fade_if_asked_to():
     assert trust_of(fading) == pytest.approx(1.0, abs=0.02)
     assert lasting.score_one(ODD) > fading.score_one(ODD)
     assert lasting._ensemble.answers.state.strength.max() == 3.0  # the same false alarm, three times
+
+
+def test_a_false_alarm_that_has_faded_away_is_not_taken_for_another():
+    model = trained(answer_memory=64)
+    model.feedback_one(OTHER, False)
+    model.learn_many(data(320, 3), ["a", "b", "c"])
+    model.feedback_one(ODD, False)
+    model.feedback_one(ODD | {"c": 0.51}, False)
+    assert model._ensemble.answers.state.strength[1, :4].tolist() == [2.0**-5, 2.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize("answer_memory", [0, -1, "long"])
@@ -285,6 +378,24 @@ def test_loop_mini_batch_and_saved_model_give_the_same_bits_after_answers():
             loop = StreamingSVEAD.from_bytes(loop.to_bytes())
     np.testing.assert_array_equal(scores, expected)
     assert whole.to_bytes() == pieces.to_bytes() == loop.to_bytes()
+
+
+@pytest.mark.parametrize("scaling", ["mixed", "std"])
+def test_events_of_features_that_nothing_is_known_of_yet_are_the_same_on_every_path_after_answers(scaling):
+    one, many = (trained(scaling=scaling) for _ in range(2))
+    for model in (one, many):
+        model.feedback_one(ODD, True)
+        model.feedback_one(OTHER, False)
+    rows = np.column_stack([data(40, 5), np.full(40, np.nan)])
+    rows[3::4] = [np.nan, np.nan, np.nan, 1.0]
+    expected = []
+    for row in rows.tolist():
+        event = dict(zip("abcd", row, strict=True))
+        expected.append(one.score_one(event))
+        one.learn_one(event)
+    assert many.score_learn_many(rows, list("abcd")).tolist() == expected
+    assert one.to_bytes() == many.to_bytes()
+    assert one.score_one({"d": 1.0}) == 0.0
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
@@ -350,6 +461,39 @@ def test_the_ranks_of_earlier_scores_move_with_the_scores():
     assert 0 <= moved.min() <= moved.max() <= 1
 
 
+def test_older_strangeness_moves_as_that_of_usual_events_did():
+    rescored = Rescored(np.array([1.0, 2.0, 3.0]), np.array([0.4, 1.2, 4.0]), False)
+    given = np.array([0.2, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0])
+    expected = [0.0, 0.15, 0.4, 0.9, 1.4, 2.6, 4.0, 5.0]  # none falls by more than the median does
+    np.testing.assert_allclose(rescored.moved(given), expected, atol=1e-12)
+    odd = np.array([np.inf, np.nan])
+    np.testing.assert_allclose(rescored.moved_scores(np.append(given, odd)), np.append(expected, odd), atol=1e-12)
+
+
+def test_older_scores_between_0_and_1_move_as_the_strangeness_in_them():
+    rescored = Rescored(np.array([1.0, 2.0, 3.0]), np.array([0.4, 1.2, 4.0]), True)
+    given, expected = np.array([0.2, 1.5, 2.5, 4.0, 30.0]), np.array([0.0, 0.9, 2.6, 5.0, 31.0])
+    np.testing.assert_allclose(rescored.moved_scores(-np.expm1(-given)), -np.expm1(-expected), atol=1e-12)
+    assert rescored.moved_scores(np.array([1.0])) == 1.0
+
+
+@pytest.mark.parametrize("scaling", ["mixed", "std"])
+@pytest.mark.parametrize("n", [2_000, 4_000])  # with room left in the window, and after it has come round
+def test_after_an_answer_the_judge_ranks_as_one_restored_from_its_bytes(scaling, n):
+    model = ConformalFilter(StreamingSVEAD(seed=0, scaling=scaling))
+    model.judge_many(data(n), ["a", "b", "c"])
+    before, usual = model.threshold, model.p_value(model.detector.score_one(USUAL))
+    for i in range(5):
+        model.feedback_one(ODD | {"c": 0.1 * i}, True)
+    restored = ConformalFilter.from_bytes(model.to_bytes())
+    assert model.threshold == restored.threshold != before
+    assert model.p_value(model.detector.score_one(USUAL)) == pytest.approx(usual, abs=0.1)
+    X = data(1_500, 6)
+    np.testing.assert_array_equal(
+        model.judge_many(X, ["a", "b", "c"]).p_values, restored.judge_many(X, ["a", "b", "c"]).p_values
+    )
+
+
 def test_the_judge_in_a_loop_and_in_batches_takes_answers_alike():
     X, verdicts = data(2_000, 12), []
     models = judge(), judge()
@@ -376,6 +520,22 @@ def test_answers_go_through_the_transformers_of_a_pipeline():
     behind.feedback_one(ODD | {"id": 9.0}, True)
     assert behind.score_one(ODD | {"id": 1.0}) > before
     assert behind.detector["StreamingSVEAD"].n_answers_ == 1
+
+
+def test_answers_go_through_pipelines_in_pipelines_in_their_order():
+    def twice(x):
+        return {name: 2 * value for name, value in x.items()}
+
+    inner, scaler = StreamingSVEAD(seed=1), preprocessing.StandardScaler()
+    within = compose.Pipeline(compose.Select("a", "b", "c"), inner)
+    model = ConformalFilter(compose.Pipeline(scaler, compose.FuncTransformer(twice), within))
+    for row in data(600).tolist():
+        model.judge_one(dict(zip("abc", row, strict=True)))
+    other = StreamingSVEAD.from_bytes(inner.to_bytes())
+    model.feedback_one(ODD, False, teach=True)
+    other.feedback_one(twice(scaler.transform_one(ODD)), False, teach=True)
+    assert inner.to_bytes() == other.to_bytes()
+    assert inner.n_answers_ == 1
 
 
 @pytest.mark.parametrize("scaler", [None, preprocessing.StandardScaler()])

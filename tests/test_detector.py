@@ -55,11 +55,12 @@ def test_mini_batches_of_any_size_give_the_bits_of_the_loop(sizes, gaps, scaling
     assert many.to_bytes() == one.to_bytes()
 
 
+@pytest.mark.parametrize("missing", [np.nan, 1e200])
 @pytest.mark.parametrize("scaling", ["mixed", "std"])
-def test_an_event_of_nothing_but_new_features_among_strange_ones_scores_the_same_in_a_mini_batch(scaling):
+def test_an_event_of_nothing_but_new_features_among_strange_ones_scores_the_same_in_a_mini_batch(scaling, missing):
     X = np.column_stack([data(400), np.full(400, np.nan)])
     X[300:320, :4] += 50.0  # what is usual in a spell is raised
-    X[310] = [np.nan] * 4 + [1.0]
+    X[310] = [missing] * 4 + [1.0]
     one, many = (StreamingSVEAD(**SMALL, scaling=scaling, seed=1) for _ in range(2))
     expected = loop(one, X)
     np.testing.assert_array_equal(many.score_learn_many(X), expected)

@@ -98,6 +98,17 @@ def test_more_anchors_and_features_than_a_vector_holds_equal_the_oracle():
     compare_state(model, oracle)
 
 
+@pytest.mark.without_jit
+def test_single_anchors_equal_the_oracle():
+    model = StreamingSVEAD(n_partitions=18, n_anchors=1, normal_after=20, seed=2)
+    oracle = oracle_of(model)
+    for event in events(70, seed=5):
+        assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        model.learn_one(event)
+        oracle.learn(event)
+    compare_state(model, oracle)
+
+
 @pytest.mark.parametrize("scaling", ["std", MIXED])
 def test_a_mini_batch_equals_the_oracle(scaling):
     X = np.random.default_rng(2).normal(size=(EVENTS, 4))
