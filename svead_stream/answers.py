@@ -160,9 +160,9 @@ class Answers:
         gaps = p.placed[FALSE_ALARM, : there.sum(), :d] - long.block.x[0, dp : dp + d]
         known, used = ~np.isnan(gaps), p.scale[FALSE_ALARM, :d] > 0
         squares = (np.where(known, gaps, 0.0) ** 2) @ p.scale[FALSE_ALARM, :d]
-        apart = p.metric[FALSE_ALARM, layout.LENGTH] * np.sqrt(
-            squares * used.sum() / np.maximum((known & used).sum(axis=1), 1)
-        )
+        compared = (known & used).sum(axis=1)
+        apart = p.metric[FALSE_ALARM, layout.LENGTH] * np.sqrt(squares * used.sum() / np.maximum(compared, 1))
+        apart[compared == 0] = np.inf
         like = np.zeros(len(there), np.bool_)
         like[there] = apart < CLEARLY * min(self.state.apart[ANOMALY, 0], self.state.apart[USUAL, 0])
         return like

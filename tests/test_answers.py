@@ -312,6 +312,19 @@ def test_a_false_alarm_like_several_counts_one_more_than_the_one_that_came_most_
     assert model._ensemble.answers.state.strength[1, :5].tolist() == [3.0] * 4 + [0.0]
 
 
+@pytest.mark.parametrize("n", [1, 600])
+def test_false_alarms_that_nothing_compares_with_others_do_not_strengthen_them(n):
+    model = trained(n=n)
+    if n > 1:
+        model.feedback_one(ODD, False)
+        model.learn_one(USUAL | {"new": 1.0})  # no partition uses it yet
+        model.feedback_one({"new": 3.0}, False)
+    else:  # there are no partitions yet
+        model.feedback_one(ODD, False)
+        model.feedback_one(OTHER, False)
+    assert model._ensemble.answers.state.strength[1, :3].tolist() == [1.0, 1.0, 0.0]
+
+
 def test_answers_fade_if_asked_to():
     lasting, fading = trained(), trained(answer_memory=500)
     X = data(5_000, 9)
