@@ -11,7 +11,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.structs import MemberState
 
-from svead_kafka.client import Clients
+from svead_kafka.client import Clients, count_again
 from svead_kafka.errors import StateError
 from svead_kafka.events import Decoder
 from svead_kafka.feedback import Feedback
@@ -58,7 +58,7 @@ class Assignment:
     clients, maker, decoder, watchdog
         The worker's.
     counts
-        Partitions of each topic.
+        Partitions of each topic; brought up to date when the assignment changes.
     """
 
     def __init__(
@@ -166,6 +166,8 @@ class Assignment:
         if membership.generation_id < 0 or not membership.member_id:
             raise AssignmentChanged  # out of the group: the next poll joins again
         self._consumer.pause(*sources)
+        # Who owns a new partition, and who deals with answers to it, is agreed by the rebalance that gave it away.
+        count_again(self._clients, self._counts)
         marked = {
             source: self._consumer.committed(source, metadata=True, timeout_ms=_WAIT_MS) or _NOTHING
             for source in sources

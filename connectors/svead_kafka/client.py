@@ -234,6 +234,15 @@ def prepare_topics(clients: Clients) -> dict[str, int]:
         admin.close()
 
 
+def count_again(clients: Clients, counts: dict[str, int]) -> None:
+    """Bring the numbers of partitions up to date: topics may grow while workers run, except the state topic."""
+    admin = clients.admin()
+    try:
+        counts |= _partition_counts(admin, [topic for topic in counts if topic != clients.options.state])
+    finally:
+        admin.close()
+
+
 def _settings(options: Options, topic: str, partitions: int) -> dict[str, Any]:
     # Events keep their timestamps, also those of clocks that run ahead.
     configs = {"message.timestamp.after.max.ms": str(2**63 - 1)}

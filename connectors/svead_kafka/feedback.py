@@ -70,7 +70,7 @@ class Feedback:
     options, decoder
         The worker's.
     counts
-        Partitions of each topic.
+        Partitions of each topic, as they are when `begin` is called.
     """
 
     def __init__(
@@ -89,8 +89,10 @@ class Feedback:
         self._end = end
         self._keyed = options.model_per == "key"
         self._decoder = decoder
-        self._counts = {topic: counts[topic] for topic in options.input}
+        self._inputs = options.input
+        self._counts = counts
         self._waiting: dict[TopicPartition, dict[int, deque[Said]]] = {}
+        self._input_counts: dict[str, int] = {}
         self._read: dict[int, int] = {}  # by partition of the topic, the offset up to which it was read
         self._count = self._bytes = 0
         self._ends: dict[TopicPartition, int] = {}
@@ -102,6 +104,7 @@ class Feedback:
         """Listen to what concerns these partitions, from where their journals are."""
         self._waiting = {source: {} for source in partitions}
         self._count = self._bytes = 0
+        self._input_counts = {topic: self._counts[topic] for topic in self._inputs}
         numbers = sorted(self._consumer.partitions_for_topic(self._topic) or ())
         if not numbers:
             raise KafkaTimeoutError(f"no metadata of the feedback topic {self._topic!r}")
@@ -122,9 +125,12 @@ class Feedback:
         """Read on, as long as there are not too many answers waiting; never waits itself."""
         if not partitions or self._count >= _MOST_WAITING or self._bytes >= _MOST_BYTES:
             return
+        if (self._consumer.partitions_for_topic(self._topic) or set()) - self._read.keys():
+            log.info("%s has more partitions now", self._topic)
+            self.begin(partitions)  # what waits is read again
         for place, records in self._consumer.poll(timeout_ms=0, max_records=_POLLED).items():
             for record in records:
-                said = read_answer(record, self._counts)
+                said = read_answer(record, self._input_counts)
                 partition = partitions.get(said.source)
                 if partition is not None and record.offset >= partition.journal.heard(*place):
                     self._waiting[said.source].setdefault(place.partition, deque()).append(said)
@@ -156,6 +162,8 @@ class Feedback:
                 partition.journal.is_due = True
                 if time.monotonic() > until:
                     break
+            if partition.journal.is_due and time.monotonic() > until:
+                break  # one for each partition, so that none is left out for ever
         for number, read in self._read.items():
             queue = waiting.get(number) or deque()
             partition.journal.has_heard(self._topic, number, queue[0].record.offset if queue else read)

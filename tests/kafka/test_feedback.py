@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 import pytest
-from kafka import TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions
 from reference import about, check, dealt_with, owned, sent_back, taken, with_answers
 from river import anomaly, compose, preprocessing
 from streams import Stream, events, sum_of, until, work, working
@@ -259,6 +259,32 @@ def test_the_feedback_topic_is_created_with_the_others_and_forgets_by_age(stream
         admin.close()
     assert configs[options.feedback]["cleanup.policy"]["value"] == "delete"
     assert len(topic["partitions"]) == 4
+
+
+def test_topics_may_grow_while_a_worker_runs(stream: Stream) -> None:
+    one = Stream(stream.bootstrap, "grows", partitions=2)
+    options = with_answers(one, client={"metadata_max_age_ms": 500})
+    admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
+    producer = KafkaProducer(bootstrap_servers=one.bootstrap, metadata_max_age_ms=500)
+    one.send(events(200))
+    with working(options) as worker:
+        one.wait_committed(options, 200)
+        admin.create_partitions({one.input: NewPartitions(total_count=3)})
+        until(lambda: owned(worker) == 3)
+        one.partitions = 3
+        one.send(events(300, seed=1))
+        one.wait_committed(options, 500)
+        one.answer(options, [about(one, 5, partition=2, is_anomaly=True)])
+        until(lambda: dealt_with(worker) == 1)
+        admin.create_partitions({options.feedback: NewPartitions(total_count=4)})  # nobody rebalances for this one
+        until(lambda: len(producer.partitions_for(options.feedback)) == 4)
+        producer.send(options.feedback, value=orjson.dumps(about(one, 7, partition=2, is_anomaly=False)), partition=3)
+        producer.flush()
+        until(lambda: dealt_with(worker) == 2)
+    producer.close()
+    admin.close()
+    assert letters(one, options) == []
+    assert [(answer.partition, answer.offset) for answer in taken(one, options)[2]] == [(0, 0), (3, 0)]
 
 
 class Deaf:

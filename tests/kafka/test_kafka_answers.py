@@ -53,23 +53,71 @@ def test_a_scored_event_with_a_verdict_is_an_answer() -> None:
     assert read_answer(said(scored), COUNTS)[1:] == (TopicPartition("orders", 2), 7, None, {"x": 1}, None)
 
 
-def test_reading_begins_where_the_partition_that_has_heard_least_is() -> None:
-    options = Options(input=["in"], output="out", feedback="answers", detector={"n_partitions": 2, "n_anchors": 1})
+OPTIONS = Options(input=["in"], output="out", feedback="answers", detector={"n_partitions": 2, "n_anchors": 1})
+
+
+def partitions_that_heard(*heard: int) -> dict[TopicPartition, Partition]:
+    """Partitions of the input that have dealt with the first answers of the topic, each with so many."""
     partitions = {}
-    for number, heard in ((0, 4), (1, 1)):
-        checkpoint = new_checkpoint(0, options.fingerprint)
-        found = Found(checkpoint, journal=Journal(checkpoint["life"], 5, 3, 0, {"answers": {0: heard}}))
+    for number, offset in enumerate(heard):
+        checkpoint = new_checkpoint(0, OPTIONS.fingerprint)
+        found = Found(checkpoint, journal=Journal(checkpoint["life"], 5, 3, 0, {"answers": {0: offset}}))
         source = TopicPartition("in", number)
-        partitions[source] = Partition(source, Maker(options), found, lambda source, saved: b"")
+        partitions[source] = Partition(source, Maker(OPTIONS), found, lambda source, saved: b"")
+    return partitions
+
+
+def test_reading_begins_where_the_partition_that_has_heard_least_is() -> None:
+    partitions = partitions_that_heard(4, 1)
     sources = [{"topic": "in", "partition": i % 2} for i in range(7)]
     log = [said({"is_anomaly": True, "source": source, "event": {"x": i}}, i) for i, source in enumerate(sources)]
-    feedback = Feedback(Log({PLACE: log}), None, lambda source: 0, options, Decoder(), {"in": 2})
+    feedback = Feedback(Log({PLACE: log}), None, lambda source: 0, OPTIONS, Decoder(), {"in": 2})
     feedback.begin(partitions)
     while feedback.take(partitions):
         pass
     taken = [[answer.values[0] for answer in partition.journal.answers] for partition in partitions.values()]
     assert taken == [[4, 6], [1, 3, 5]]
     assert {partition.journal.heard("answers", 0) for partition in partitions.values()} == {7}
+
+
+def test_when_time_is_up_each_partition_has_one_answer_however_many_partitions_the_topic_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("svead_kafka.feedback._SECONDS", -1.0)
+    answer = orjson.dumps({"is_anomaly": True, "source": {"topic": "in", "partition": 0}, "event": {"x": 1}})
+    other = answer.replace(b'"partition":0', b'"partition":1')
+    topic: dict[TopicPartition, list[Any]] = {}
+    for number in range(5):
+        place = TopicPartition("answers", number)
+        both = [SimpleNamespace(topic="answers", partition=number, offset=i, key=None) for i in range(2)]
+        both[0].value, both[1].value = answer, other
+        topic[place] = both
+    partitions = partitions_that_heard(0, 0)
+    feedback = Feedback(Log(topic), None, lambda source: 0, OPTIONS, Decoder(), {"in": 2})
+    feedback.begin(partitions)
+    rounds = []
+    while outcomes := feedback.take(partitions):
+        rounds.append([outcome.answers["anomaly"] for outcome in outcomes.values()])
+        for partition in partitions.values():
+            partition.journal.write()  # as the transaction does that follows
+    assert rounds == [[1, 1]] * 5
+
+
+def test_partitions_that_are_added_to_the_topic_are_heard_from_their_beginning() -> None:
+    def answer(number: int, x: int) -> SimpleNamespace:
+        value = orjson.dumps({"is_anomaly": True, "source": {"topic": "in", "partition": 0}, "event": {"x": x}})
+        return SimpleNamespace(topic="answers", partition=number, offset=0, key=None, value=value)
+
+    topic = {PLACE: [answer(0, 1)]}
+    partitions = partitions_that_heard(0)
+    feedback = Feedback(Log(topic), None, lambda source: 0, OPTIONS, Decoder(), {"in": 1})
+    feedback.begin(partitions)
+    assert feedback.take(partitions)
+    topic[TopicPartition("answers", 1)] = [answer(1, 2)]
+    assert feedback.take(partitions)
+    assert not feedback.take(partitions)
+    [partition] = partitions.values()
+    assert [one.values[0] for one in partition.journal.answers] == [1, 2]
 
 
 def test_a_journal_comes_back_as_it_was_written() -> None:
