@@ -168,10 +168,7 @@ class Assignment:
         self._consumer.pause(*sources)
         # Who owns a new partition, and who deals with answers to it, is agreed by the rebalance that gave it away.
         count_again(self._clients, self._counts)
-        marked = {
-            source: self._consumer.committed(source, metadata=True, timeout_ms=_WAIT_MS) or _NOTHING
-            for source in sources
-        }
+        marked = {source: self._committed(source) for source in sources}
         committed: dict[TopicPartition, int | None] = {source: one.offset for source, one in marked.items()}
         self._keep_what_stayed(membership, marked)
         gained = sorted(sources - self.partitions.keys())
@@ -181,7 +178,7 @@ class Assignment:
             self._watchdog.beat("reading the state topic")
             starts, ends = self._reader.beginning_offsets(gained), self._reader.end_offsets(gained)
             marks = {source: Mark.read(marked[source].metadata) for source in gained}
-            for source, found in self._scan(gained, committed, marks).items():
+            for source, found in self._scan(gained, marked, marks).items():
                 self._still_here(rebalances)
                 bounds = (starts[source], ends[source])
                 offset, is_new = self._settle(source, found, committed[source], bounds, marks[source])
@@ -202,24 +199,33 @@ class Assignment:
         self._restored = rebalances
         return new
 
+    def _committed(self, source: TopicPartition) -> OffsetAndMetadata:
+        return self._consumer.committed(source, metadata=True, timeout_ms=_WAIT_MS) or _NOTHING
+
     def _scan(
         self,
         sources: list[TopicPartition],
-        committed: dict[TopicPartition, int | None],
+        marked: dict[TopicPartition, OffsetAndMetadata],
         marks: dict[TopicPartition, Mark | None],
     ) -> dict[TopicPartition, Found]:
-        """What the state topic knows of these partitions."""
+        """What the state topic knows of these partitions, if what is committed has not changed meanwhile.
+
+        Who has lost them without knowing can read an offset, and then state that the new owner committed with a later
+        one. That must not be taken for offsets that were moved back, or for a state topic that lacks something.
+        """
         found: dict[TopicPartition, Found] = self._states.scan(sources)
         # Whoever committed offsets wrote a checkpoint before that fits, unless the group is older than its models,
         # the options are others now, or somebody has moved the offsets: then nothing more is found, either.
         doubtful = [
             source
-            for source, offset in committed.items()
-            if source in found and offset is not None and not self._fits(found[source], offset, marks[source])
+            for source in found
+            if marked[source].offset is not None and not self._fits(found[source], marked[source].offset, marks[source])
         ]
         if doubtful:
             log.info("offsets without state that fits: waiting for open transactions on %s", self._options.state)
             found |= self._states.scan(doubtful, self._clients.end)
+            if any(self._committed(source)[:2] != marked[source][:2] for source in doubtful):
+                raise AssignmentChanged
         return found
 
     def _fits(self, found: Found, committed: int, mark: Mark | None) -> bool:

@@ -181,3 +181,30 @@ def test_another_feedback_topic_is_read_from_its_beginning_and_the_first_one_is_
         other.feedback: 5,
     }
     assert journals(one, options)[-1]["count"] == 17
+
+
+def test_an_offset_that_another_owner_moves_on_meanwhile_is_not_taken_for_one_that_was_moved_back(
+    one: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = with_answers(one)
+    one.send(events(300))
+    work(one, options, 300)
+    answer(one, options)
+    now = KafkaConsumer.committed
+    early: list[OffsetAndMetadata] = []
+
+    def committed(self: Any, source: TopicPartition, **more: Any) -> Any:
+        """What was committed a moment ago, the first time; since then the other owner has taken answers."""
+        found = now(self, source, **more)
+        if early:
+            return found
+        early.append(OffsetAndMetadata(200, found.metadata, -1))
+        return early[0]
+
+    monkeypatch.setattr(KafkaConsumer, "committed", committed)
+    one.send(events(100, seed=1))
+    with caplog.at_level(logging.WARNING):
+        work(one, options, 400)
+    assert early
+    assert "moved back" not in caplog.text
+    check(one, options)
