@@ -140,8 +140,8 @@ class Partition:
         `place` says where in the feedback topic it is. The answer is in the journal of the next transaction, which
         must follow.
         """
-        if self._maker.options.model_per == "key" and key not in self._models and key not in self._saved:
-            return "there is no model of its key"
+        if key not in self._models and key not in self._saved:  # one that has learned nothing would not change
+            return f"there is no model of its {self._maker.options.model_per}"
         refused = self._learn(key, is_anomaly, names, values)
         if refused is None:
             self.journal.take(self.position, key, is_anomaly, names, values, place)

@@ -107,10 +107,12 @@ def test_new_models_do_not_get_old_answers_again(one: Stream) -> None:
     work(one, options, 300)
     answer(one, options)
     changed = with_same_topics(options, ignore=["x0"], if_changed="restart")
+    one.send(events(20, seed=1))
+    work(one, changed, 320)
     answer(one, changed, count=4, leave=False)
     commit(one, options, 100)  # before the first of the new models' answers
+    work(one, changed, 320)
     answer(one, changed, count=3, begin=0, leave=False)
-    one.wait_committed(options, 300)
     found = journals(one, options)
     lives = list(dict.fromkeys(journal["life"] for journal in found))
     latest = [[len(journal["latest"]) for journal in found if journal["life"] == life] for life in lives]
@@ -181,6 +183,21 @@ def test_another_feedback_topic_is_read_from_its_beginning_and_the_first_one_is_
         other.feedback: 5,
     }
     assert journals(one, options)[-1]["count"] == 17
+
+
+def test_answers_to_models_that_have_learned_nothing_are_dead_letters_and_not_spent(one: Stream) -> None:
+    options = with_answers(one, start="latest")
+    one.send(events(50))
+    one.answer(options, [about(one, i, is_anomaly=True) for i in range(5)])
+    with working(options) as worker:
+        until(lambda: dealt_with(worker) == 5)
+        one.send(events(50, seed=1))
+        one.wait_committed(options, 100)
+        one.answer(options, [about(one, 7, is_anomaly=True)])
+        until(lambda: dealt_with(worker) == 6)
+    reasons = [dict(letter.headers)["svead-reason"] for letter in one.read(options.dead_letters or "")]
+    assert reasons == [b"there is no model of its partition"] * 5
+    assert [answer.position for answer in taken(one, options)[0]] == [100]
 
 
 def test_an_offset_that_another_owner_moves_on_meanwhile_is_not_taken_for_one_that_was_moved_back(

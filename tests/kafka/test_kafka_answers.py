@@ -10,7 +10,7 @@ import pytest
 from kafka import TopicPartition
 from simulation import Log
 from svead_kafka import Options
-from svead_kafka.events import Decoder
+from svead_kafka.events import Decoder, Event
 from svead_kafka.feedback import Feedback, read_answer
 from svead_kafka.journal import Journal, Mark
 from svead_kafka.models import Maker
@@ -64,6 +64,7 @@ def partitions_that_heard(*heard: int) -> dict[TopicPartition, Partition]:
         found = Found(checkpoint, journal=Journal(checkpoint["life"], 5, 3, 0, {"answers": {0: offset}}))
         source = TopicPartition("in", number)
         partitions[source] = Partition(source, Maker(OPTIONS), found, lambda source, saved: b"")
+        partitions[source].take([Event(SimpleNamespace(offset=0, key=None), ("x",), (0.0,))], 1)
     return partitions
 
 
