@@ -371,7 +371,7 @@ class ConformalFilter(base.AnomalyFilter):
         """Whether the next alert is kept from the detector."""
         return self.protect and self._standing.ranks.n_withheld + 1 <= 2 * self.alert_rate * (self.capacity + 1)
 
-    def feedback_one(self, x: dict[Any, Any], is_anomaly: bool | None, teach: bool = False) -> None:
+    def feedback_one(self, x: dict[Any, Any], is_anomaly: bool | None, teach: bool = False) -> bool:
         """Take an answer: whether an event was an anomaly. Alerts keep their rate.
 
         Parameters
@@ -384,12 +384,18 @@ class ConformalFilter(base.AnomalyFilter):
         teach
             Whether a false alarm is also learned as normal, so that its like stops coming.
 
+        Returns
+        -------
+        bool
+            Whether the answer was taken: not if it is unknown, or nothing that the event has is known to the detector.
+
         """
-        answered, seen = taking_answers(self.detector, x)
         with self._lock:
+            answered, seen = taking_answers(self.detector, x)
             rescored = answered.feedback_one(seen, is_anomaly, teach)
             if rescored is not None:
                 self._standing.ranks.move(rescored)
+            return rescored is not None
 
     def learn_one(self, *args: Any, **learn_kwargs: Any) -> None:
         """Learn an event: its score, and unless it is an alert to be protected from, the event itself."""

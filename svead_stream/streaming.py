@@ -301,7 +301,8 @@ class StreamingSVEAD(base.AnomalyDetector):
 
         Partitions that told it are trusted more from now on, and events like it are judged by the answer. The event may
         be long past, and need not have been an alert: its values count, not when it came. A later answer on the same
-        values replaces an earlier one. Answers never add up to more than the newest 64 of each kind.
+        values replaces an earlier one; a false alarm that comes again counts for more. All answers together never count
+        for more than the newest 64 of each kind.
 
         Parameters
         ----------
@@ -336,7 +337,7 @@ class StreamingSVEAD(base.AnomalyDetector):
     def merge(self, other: StreamingSVEAD, base: StreamingSVEAD | None = None) -> None:
         """Add to the cells what another model learned over the same anchors: counts and sums add up, maxima are kept.
 
-        Exact for the cells, in any order and grouping. The sample stays this model's own.
+        Exact for the cells, in any order and grouping. Sample and answers stay this model's own.
 
         Parameters
         ----------

@@ -233,17 +233,17 @@ def tail(topic: str, alerts: bool, from_beginning: bool, count: int | None, **wh
 @kafka.command()
 @click.option("--topic", required=True, help="The worker's --feedback topic.")
 @click.option("--source", required=True, metavar="TOPIC/PARTITION/OFFSET", help="The event, as its scored event says.")
-@click.option("--anomaly", "verdict", flag_value="an anomaly", help="It was one, whether there was an alert or not.")
-@click.option("--false-alarm", "verdict", flag_value="a false alarm", help="It was none.")
-@click.option("--key", help="Key of the message: answers with the same key stay in order.")
+@click.option("--anomaly", is_flag=True, help="It was one, whether there was an alert or not.")
+@click.option("--false-alarm", is_flag=True, help="It was none.")
+@click.option("--key", help="Key of the message, by which answers stay in order. Default: the source.")
 @_BOOTSTRAP
 @_CLIENT
-def answer(topic: str, source: str, verdict: str | None, key: str | None, **where: Any) -> None:
+def answer(topic: str, source: str, anomaly: bool, false_alarm: bool, key: str | None, **where: Any) -> None:
     """Tell the worker whether an event was an anomaly."""
     from svead_kafka import tools
 
-    if verdict is None:
-        raise click.UsageError("what was it? Give --anomaly or --false-alarm")
+    if anomaly == false_alarm:
+        raise click.UsageError("what was it? Give one of --anomaly and --false-alarm")
     client = tools.client(where["bootstrap"], where["client_config"])
-    tools.answer(client, topic, source, verdict == "an anomaly", key)
-    click.echo(f"told {topic} that {source} was {verdict}", err=True)
+    tools.answer(client, topic, source, anomaly, key)
+    click.echo(f"told {topic} that {source} was {'an anomaly' if anomaly else 'a false alarm'}", err=True)

@@ -73,15 +73,18 @@ def send(
 
 
 def answer(properties: dict[str, Any], topic: str, source: str, is_anomaly: bool, key: str | None = None) -> None:
-    """Send one answer to the feedback topic: whether an event, named by topic/partition/offset, was an anomaly."""
-    place = re.fullmatch(r"([^/]+)/(\d+)/(\d+)", source)
+    """Send one answer to the feedback topic: whether an event, named by topic/partition/offset, was an anomaly.
+
+    Without a key the source is it, so that two answers to one event keep their order.
+    """
+    place = re.fullmatch(r"([^/]+)/(\d{1,9})/(\d{1,18})", source)
     if place is None:
         raise ConfigurationError(f"--source must be topic/partition/offset, such as orders/0/1234, not {source!r}")
     where = {"topic": place[1], "partition": int(place[2]), "offset": int(place[3])}
     producer = KafkaProducer(**_fit(properties, KafkaProducer))
     try:
         value = orjson.dumps({"is_anomaly": is_anomaly, "source": where})
-        _check([producer.send(topic, value=value, key=None if key is None else key.encode())])
+        _check([producer.send(topic, value=value, key=(key or source).encode())])
     finally:
         producer.close()
 

@@ -7,6 +7,7 @@ about any event, most often one of an earlier run, and the row beside them is a 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -57,7 +58,8 @@ class Answers:
         self._teach = teach
         self._table, self._lines = _read(path)
         self.n_real = self.n_false = self.n_unknown = 0
-        self._answers = self._parsed({column_of(name).strip(): name for name in features})
+        self._features = list(features)
+        self._answers = self._parsed({column_of(name).strip(): name for name in self._features})
         self._time: str | None = None  # the column of times, until they are read
         self._is_placed = False
         self._by_row: dict[int, list[Answer]] = {}
@@ -65,6 +67,8 @@ class Answers:
         self._timed: list[Answer] = []  # to be placed by their time as soon as there is a clock
         self._bare: list[Answer] = []  # without values among others that have some
         self._moved: list[Answer] = []  # of another time than their row
+        self._differing: list[Answer] = []  # of other values than their row
+        self._idle: list[Answer] = []  # of which the model knows nothing
 
     # the file
 
@@ -134,6 +138,7 @@ class Answers:
         names, answers = self._table.column_names, [answer for answer in self._answers if answer is not None]
         self._time = next((name for name in (clock, TIME) if name in names), None)
         by_value = [answer for answer in answers if answer.values]
+        self._check_model([name for name in names if name not in (ANSWER, ROW, TIME, clock)])
         if not by_value and ROW not in names and self._time is None:
             places = listed(list(dict.fromkeys([ROW, TIME, clock or TIME])))
             raise DataError(f"{self._path}: no column says which rows it is about ({places}){_OR_VALUES}")
@@ -152,6 +157,16 @@ class Answers:
             else:
                 raise self._wrong(answer.line, f"names no row and no time{_OR_VALUES}")
         return by_value
+
+    def _check_model(self, columns: list[str]) -> None:
+        """Refuse answers with numbers that are no features of a loaded model: they would go to rows of another run."""
+        known = {column_of(name).strip() for name in self._features}
+        numbers = [name for name in columns if not floats(self._table[name])[1].any()]
+        if known and numbers and not known & {name.strip() for name in columns}:
+            raise DataError(
+                f"{self._path}: none of {listed(numbers)} is a feature of the model that is loaded: the answers are to "
+                f"another one; without these columns they are taken by row"
+            )
 
     def _read_times(self, column: str, columns: Columns) -> None:
         self._time = None
@@ -187,15 +202,30 @@ class Answers:
                 found.setdefault(i, []).extend(self._by_time.pop(float(times[i]), []))  # the first row of that time
         return {i: sorted(found[i], key=lambda answer: answer.line) for i in sorted(found) if found[i]}
 
-    def take(self, model: ConformalFilter, answers: Iterable[Answer], x: Mapping[str, float]) -> None:
+    def take(self, model: ConformalFilter, answers: Iterable[Answer], x: Mapping[str, float | None]) -> None:
         """Tell the model what was said of an event that it has just judged."""
         for answer in answers:
-            self._take(model, answer, x)
+            if self._differs(answer, x):
+                self._differing.append(answer)
+            else:
+                self._take(model, answer, x)
 
-    def _take(self, model: ConformalFilter, answer: Answer, x: Mapping[str, float]) -> None:
-        self.n_real += answer.is_anomaly
-        self.n_false += not answer.is_anomaly
-        model.feedback_one(dict(x), answer.is_anomaly, self._teach)
+    def _differs(self, answer: Answer, x: Mapping[str, float | None]) -> bool:
+        """Whether the file has other values for the event than the row that it names."""
+        i = bisect_left(self._lines, answer.line)
+        for name, value in x.items():
+            if value is not None and column_of(name) in self._table.column_names:
+                said = float(floats(self._table[column_of(name)].slice(i, 1))[0][0])
+                if abs(said - value) > 1e-9 * max(abs(value), 1.0):  # False if one is not known
+                    return True
+        return False
+
+    def _take(self, model: ConformalFilter, answer: Answer, x: Mapping[str, float | None]) -> None:
+        if model.feedback_one(dict(x), answer.is_anomaly, self._teach):
+            self.n_real += answer.is_anomaly
+            self.n_false += not answer.is_anomaly
+        else:
+            self._idle.append(answer)
 
     # the end
 
@@ -210,6 +240,8 @@ class Answers:
         return [
             *_not_used("row", beyond, "beyond the last row"),
             *_not_used("row", self._moved, "of another time here: the answers may be to another run"),
+            *_not_used("row", self._differing, "of other values here: the answers may be to another run"),
+            *_not_used("line", self._idle, "about nothing that the model knows"),
             *_not_used("line", elsewhen, "of a time that no row has"),
             *_not_used("line", self._timed, "about a time, and the rows have none"),
             *_not_used("line", self._bare, "without values, beside others of an earlier run"),

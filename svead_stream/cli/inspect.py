@@ -59,6 +59,7 @@ def describe(model: Any) -> dict[str, Any]:
             "parameters": values_of(model),
             "events_seen": model.n_seen_,
             "missing_values": model.n_missing_,
+            "answers": model.n_answers_,
             "features": [str(name) for name in model.feature_names_],
         }
     else:

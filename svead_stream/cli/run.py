@@ -196,6 +196,8 @@ class Run:
         if self.measures is not None and not quiet:
             for line in self.measures.summary(self.options["learn"]):
                 self.note(line)
+        if not self.n_rows:
+            raise DataError("no row could be scored")
         if self.options["save_path"]:
             svead_stream.save(self.model, self.options["save_path"])
         if self.recorder is not None:
@@ -208,8 +210,6 @@ class Run:
                 "settings": self._settings(),
             }
             Path(self.options["report_path"]).write_text(render(data), encoding="utf-8")
-        if not self.n_rows:
-            raise DataError("no row could be scored")
         if self.progress.enabled:
             rate = self.n_rows / seconds
             self.note(f"{counted(self.n_rows, 'row')} in {seconds:.1f} s ({rate:,.0f} rows/s)")

@@ -47,8 +47,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, dict[str, float], 
     """What the model was told: after how many events, of which, what, and whether to teach it."""
     told = []
 
-    def feedback_one(self: ConformalFilter, x: dict[str, float], is_anomaly: bool | None, teach: bool = False) -> None:
+    def feedback_one(self: ConformalFilter, x: dict[str, float], is_anomaly: bool | None, teach: bool = False) -> bool:
         told.append((self.n_seen_, x, is_anomaly, teach))
+        return True
 
     monkeypatch.setattr(ConformalFilter, "feedback_one", feedback_one)
     return told
@@ -281,6 +282,10 @@ def test_people_are_told_how_many_were_taken(
             f"row,time,is_anomaly\n5,{when(6)},1\n6,{when(6)},1\n",
             "1 answer was not used: row 5 is of another time here: the answers may be to another run",
         ),
+        (
+            "row,heat,is_anomaly\n5,1234.5,1\n6,,1\n",
+            "1 answer was not used: row 5 is of other values here: the answers may be to another run",
+        ),
     ],
 )
 def test_what_cannot_be_placed_is_told_at_the_end(
@@ -290,6 +295,43 @@ def test_what_cannot_be_placed_is_told_at_the_end(
     assert (result.code, result.err) == (0, told + "\n")
     assert len(result.lines) == 1_201
     assert len(taken) == answers.count("\n") - 1 - int(told.split()[0])
+
+
+def test_values_that_are_those_of_the_row_leave_its_answer_in_place(
+    run: Any, sensors: Path, rows: Any, write: Any
+) -> None:
+    heat = rows[0][299][0]
+    one, other = (
+        run("score", sensors, "-x", "fault", "--feedback", write(text))
+        for text in (f"row,heat,is_anomaly\n300,{heat!r},1\n", "row,is_anomaly\n300,1\n")
+    )
+    assert (one.code, one.err, one.out) == (0, "", other.out)
+
+
+def test_answers_to_a_model_of_other_features_are_refused(run: Any, sensors: Path, write: Any, model: Path) -> None:
+    answers = write("row,is_anomaly,pressure,note\n300,1,0.5,x\n")
+    result = run("score", sensors, "-x", "fault", "--load", model, "--feedback", answers)
+    assert result.code == 1
+    assert "none of pressure is a feature of the model that is loaded" in result.err
+    text = write("row,is_anomaly,note\n300,1,x\n")
+    assert run("score", sensors, "-x", "fault", "--load", model, "--feedback", text).code == 0
+
+
+def test_an_answer_of_which_the_model_knows_nothing_is_told(run: Any, sensors: Path, write: Any, model: Path) -> None:
+    answers = write("heat,load,is_anomaly\n1e300,,1\n2,2,1\n")
+    result = run("score", sensors, "-x", "fault", "--load", model, "--feedback", answers)
+    assert (result.code, result.err) == (
+        0, "1 answer was not used: line 2 is about nothing that the model knows\n"
+    )  # fmt: skip
+
+
+def test_where_no_row_can_be_scored_no_model_is_saved(run: Any, write: Any, model: Path, tmp_path: Path) -> None:
+    bad, saved = write("heat,load,speed\n1,2,x\n", "bad.csv"), tmp_path / "saved.svead"
+    answers = write("heat,is_anomaly\n3,1\n")
+    result = run("score", bad, "--load", model, "--feedback", answers, "--save", saved)
+    assert result.code == 1
+    assert "no row could be scored" in result.err
+    assert not saved.exists()
 
 
 def test_times_mean_nothing_to_rows_without_a_clock(run: Any, write: Any, taken: Any) -> None:

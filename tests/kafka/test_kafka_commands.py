@@ -95,7 +95,10 @@ def test_an_answer_is_one_command(stream: Stream) -> None:
     assert (wrong.returncode, wrong.stderr.strip()) == (
         1, "svead-stream: --source must be topic/partition/offset, such as orders/0/1234, not 'orders/1'"
     )  # fmt: skip
-    assert run(*words, "--source", "orders/1/2").returncode == 2
+    for flags in ([], ["--anomaly", "--false-alarm"]):
+        assert run(*words, "--source", "orders/1/2", *flags).returncode == 2
+    keys = {record.key for record in stream.read(options.feedback or "")}
+    assert keys == {b"k", f"{stream.input}/2/7".encode()}  # two answers to one event keep their order
 
 
 def test_a_csv_becomes_json_events_with_numbers(stream: Stream, tmp_path: Path) -> None:

@@ -259,7 +259,12 @@ def test_answers_of_a_report_are_taken_by_the_next_run(
     assert len(rows) == 3
 
     told: list[tuple[int, dict[str, float], bool | None]] = []
-    monkeypatch.setattr(ConformalFilter, "feedback_one", lambda self, x, said, _: told.append((self.n_seen_, x, said)))
+
+    def feedback_one(self: ConformalFilter, x: dict[str, float], said: bool | None, _: bool) -> bool:
+        told.append((self.n_seen_, x, said))
+        return True
+
+    monkeypatch.setattr(ConformalFilter, "feedback_one", feedback_one)
     monkeypatch.setattr("svead_stream.cli.run.Progress", partial(Progress, True))
     capsys.readouterr()
     for again in (["--load", model], []):  # by the values, and by the rows of the same file
