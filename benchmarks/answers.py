@@ -75,8 +75,9 @@ def changes(seeds: Sequence[Sequence[Figures]], before: Sequence[Sequence[Figure
     }
     worse = [int((by_stream["auc"] < -limit).sum()) for limit in (0.02, 0.03)]
     told = {"worse": "{}, {}".format(*worse)}
-    for name, half in (("half_A", slice(0, None, 2)), ("half_B", slice(1, None, 2))):
-        told[name] = " / ".join(f"{by_stream[key][half].mean():+.3f}" for key in ("auc", "ap"))
+    for name, first in (("half_A", 0), ("half_B", 1)):
+        halves = [by_stream[key][first::2] for key in ("auc", "ap")]
+        told[name] = " / ".join(f"{half.mean():+.3f}" for half in halves if len(half))
     return told
 
 
