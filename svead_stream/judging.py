@@ -387,7 +387,7 @@ class ConformalFilter(base.AnomalyFilter):
         Returns
         -------
         bool
-            Whether the answer was taken: not if it is unknown, or nothing that the event has is known to the detector.
+            Whether scores have changed, as far as the detector tells: not where it knows nothing that the event has.
 
         """
         with self._lock:

@@ -119,12 +119,12 @@ class Model:
     def answer(self, names: Names, values: Sequence[float], is_anomaly: bool, teach: bool) -> str | None:
         """Take a person's answer to an event; returns why the model could not, in which case it has not changed."""
         try:
-            taken = self.judge.feedback_one(dict(zip(names, values, strict=True)), is_anomaly, teach)
+            self.judge.feedback_one(dict(zip(names, values, strict=True)), is_anomaly, teach)
         except ValueError as error:
             return f"the detector refused it: {error}"
         except TypeError as error:  # a pipeline around a detector that has no ear for answers
             raise ConfigurationError(f"--feedback needs a detector that learns from answers: {error}") from error
-        return None if taken else "its model knows none of the event's features"
+        return None
 
 
 class Maker:
