@@ -125,21 +125,26 @@ def draw(found: Sequence[Line], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     means = {name: {key: float(np.mean([one[key] for one in seeds])) for key in seeds[0]} for name, seeds in found}
-    alone = [person for person in PEOPLE if not person.misses and not person.wrong]
-    others = [person for person in PEOPLE if person.misses or person.wrong]
-    figure, plots = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")
+    kinds = {
+        "answered alerts": ("o-", "#3567c7", [one for one in PEOPLE if not one.misses and not one.wrong]),
+        "and so many misses reported": ("D", "#8a6d00", [one for one in PEOPLE if one.misses and not one.wrong]),
+        "10 % of them wrong": ("X", "#d1410c", [one for one in PEOPLE if one.wrong]),
+    }
+    figure, plots = plt.subplots(1, 3, figsize=(9, 3.2), layout="constrained")
     for plot, (key, title) in zip(
         plots, (("auc", "AUC"), ("ap", "AP"), ("precision", "precision of the top 1 %")), strict=True
     ):
-        plot.plot([p.answers for p in alone], [means[str(p)][key] for p in alone], "o-", color="#3567c7")
-        for person in others:
-            colour = "#d1410c" if person.wrong else "#8a6d00"
-            plot.plot(person.answers, means[str(person)][key], "o", color=colour)
-            words = f"+ {person.misses} misses" if person.misses else ""
-            words += (", " if words and person.wrong else "") + ("10 % wrong" if person.wrong else "")
-            plot.annotate(words, (person.answers, means[str(person)][key]), (5, -3), textcoords="offset points", size=7)
-        plot.set(title=title, xlabel="answered alerts", xlim=(-4, 130))
+        for label, (style, colour, people) in kinds.items():
+            values = [means[str(person)][key] for person in people]
+            plot.plot([person.answers for person in people], values, style, color=colour, label=label)
+            for person, value in zip(people, values, strict=True):
+                if person.misses:
+                    at = (person.answers, value)
+                    plot.annotate(f"+ {person.misses}", at, (6, 2), textcoords="offset points", size=8, color=colour)
+        plot.set(title=title, xlabel="answered alerts", xlim=(-4, 115))
+        plot.margins(y=0.1)
         plot.spines[["top", "right"]].set_visible(False)
+    figure.legend(*plots[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=150)
 
 
