@@ -105,10 +105,11 @@ class Answers:
         if not long.partitions or np.isnan(x).all():
             return 0.0
         (anomaly, raising), (false_alarm, lowering), (usual, _) = self.near(x)
-        if not self.kept(True):
-            lowering = max(lowering - 0.75, 0.0)
         up = raising * nearness(anomaly, min(usual, false_alarm))
-        return up - 0.5 * lowering * nearness(false_alarm, min(usual, anomaly))
+        down = 0.5 * lowering * nearness(false_alarm, min(usual, anomaly))
+        if not self.kept(True):  # nothing raises what is far from everything: then nothing may lower it, either
+            down = max(2 * down - 0.5 * lowering, 0.0)
+        return up - down
 
     def like_it(self, x):
         """The false alarms that are nearer than any anomaly and anything usual."""

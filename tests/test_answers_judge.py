@@ -156,3 +156,13 @@ def test_a_detector_that_takes_no_answers_is_named(scaler):
     detector = anomaly.HalfSpaceTrees() if scaler is None else scaler | anomaly.HalfSpaceTrees()
     with pytest.raises(TypeError, match="HalfSpaceTrees takes no answers: StreamingSVEAD does"):
         ConformalFilter(detector).feedback_one(ODD, True)
+
+
+def test_false_alarms_alone_leave_what_is_far_from_all_of_them_as_strange_as_it_was():
+    model, rng = judge(n=4_000), np.random.default_rng(7)
+    far = {"a": 40.0, "b": 80.0, "c": -60.0}
+    before = model.score_one(far)
+    for _ in range(20):
+        model.feedback_one(near(ODD, rng), False)
+    assert model.score_one(far) == pytest.approx(before, abs=0.02)
+    assert model.judge_one(ODD, learn=False).p_value > 0.05

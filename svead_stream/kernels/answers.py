@@ -41,7 +41,6 @@ USUAL_ANCHORS = 192  # of both memories, at most
 OF_LONG = 128  # of the long memory, at most
 RAISED, LOWERED = 1.0, 0.5  # by how much, at most: in mean logarithms, so about e times as far, or 0.6 times
 MOST_REPEATED = 3.0  # strength of a false alarm that came again and again; each time it counts for one more
-CAUTION = 0.75  # of the strength of a false alarm, as long as there is no confirmed anomaly
 CLEARLY = 0.99  # of the distance from anything else, at most, is a false alarm away that an event is like
 FAINT = 0.05  # strength below which a faded answer counts no more
 SETTLED = 1e-3  # trust that differs less from 1 is 1
@@ -56,8 +55,7 @@ def place_answers(answers: Answers, short: State, long: State) -> None:
         for i in range(answers.strength.shape[1]):
             if answers.strength[kind, i] >= FAINT:
                 copy_anchor(answers.rows[kind, i], long.frame, answers.anchors[kind, n])
-                cautious = kind == FALSE_ALARM and p.shape[ANOMALY, ANCHORS] == 0
-                answers.force[kind, n] = max(answers.strength[kind, i] - (CAUTION if cautious else 0.0), 0.0)
+                answers.force[kind, n] = answers.strength[kind, i]
                 n += 1
         p.shape[kind, ANCHORS] = n
     p.shape[USUAL, ANCHORS] = 0
@@ -149,9 +147,15 @@ def nearness(near: float, far: float) -> float:
 
 @kernel
 def shift(anomaly: float, false_alarm: float, usual: float, raising: float, lowering: float) -> float:
-    """What answers add to the strangeness of an event at these distances from the nearest of each kind."""
-    up = RAISED * raising * nearness(anomaly, min(usual, false_alarm))
-    return up - LOWERED * lowering * nearness(false_alarm, min(usual, anomaly))
+    """What answers add to the strangeness of an event at these distances from the nearest of each kind.
+
+    Far from everything both kinds are equally near, and anomalies weigh more. As long as none is confirmed, false
+    alarms would lower all that is far away: then they count only as far as they are nearer than what is usual.
+    """
+    down = nearness(false_alarm, min(usual, anomaly))
+    if anomaly == math.inf:
+        down = max(2.0 * down - 1.0, 0.0)
+    return RAISED * raising * nearness(anomaly, min(usual, false_alarm)) - LOWERED * lowering * down
 
 
 @kernel
