@@ -31,7 +31,8 @@ from broker import Cluster  # noqa: E402
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition  # noqa: E402
 from streams import Stream, client_file, command, events, spawn  # noqa: E402
 from svead_kafka import Options, Worker  # noqa: E402
-from svead_kafka.client import Clients, prepare_topics  # noqa: E402
+from svead_kafka.client import Clients  # noqa: E402
+from svead_kafka.topics import Topics  # noqa: E402
 
 FEATURES = 10
 PARTITIONS = 4
@@ -40,7 +41,7 @@ PARTITIONS = 4
 def bare(options: Options, total: int) -> float:
     """Events per second of a transactional loop that copies messages."""
     clients = Clients(options)
-    prepare_topics(clients)
+    Topics(options).prepare(clients)
     gc.collect()
     gc.freeze()  # a loop of its own would not have our imports in its way
     producer, consumer = clients.producer(uuid4().hex), clients.member()

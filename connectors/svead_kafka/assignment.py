@@ -8,17 +8,25 @@ from contextlib import suppress
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
 from kafka.structs import MemberState
 
-from svead_kafka.client import Clients, count_again
-from svead_kafka.errors import StateError
+from svead_kafka.client import Clients
 from svead_kafka.events import Decoder
 from svead_kafka.feedback import Feedback
-from svead_kafka.journal import Journal, Mark
+from svead_kafka.journal import Mark
+from svead_kafka.metrics import Metrics
 from svead_kafka.models import Maker
-from svead_kafka.partition import Partition, new_checkpoint
+from svead_kafka.partition import Partition
+from svead_kafka.settling import DELETED, TRUNCATED, Gap, Known, check_end, settle
 from svead_kafka.state_topic import Found, StateReader
+from svead_kafka.topics import Topics
 from svead_kafka.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -55,14 +63,20 @@ class Assignment:
 
     Parameters
     ----------
-    clients, maker, decoder, watchdog
+    clients, maker, decoder, watchdog, metrics
         The worker's.
-    counts
-        Partitions of each topic; brought up to date when the assignment changes.
+    topics
+        Those of the worker; brought up to date when the assignment changes.
     """
 
     def __init__(
-        self, clients: Clients, maker: Maker, decoder: Decoder, watchdog: Watchdog, counts: dict[str, int]
+        self,
+        clients: Clients,
+        maker: Maker,
+        decoder: Decoder,
+        watchdog: Watchdog,
+        metrics: Metrics,
+        topics: Topics,
     ) -> None:
         self.partitions: dict[TopicPartition, Partition] = {}
         self.membership: Any = None
@@ -72,7 +86,8 @@ class Assignment:
         self._maker = maker
         self._decoder = decoder
         self._watchdog = watchdog
-        self._counts = counts
+        self._metrics = metrics
+        self._topics = topics
         self._rebalances = _Rebalances()
         self._restored = -1  # the count of rebalances for which `partitions` is right
         self._reported: set[TopicPartition] = set()
@@ -83,9 +98,9 @@ class Assignment:
             self._states = self._open(StateReader(clients.reader(), self._options.state, self._options.group))
             if self._options.feedback is not None:
                 listener = self._open(clients.reader())
-                self.feedback = Feedback(listener, self._reader, clients.end, self._options, decoder, counts)
+                self.feedback = Feedback(listener, self._reader, clients.end, self._options, decoder, topics.counts)
             self._consumer = self._open(clients.member())
-            self._consumer.subscribe(topics=list(self._options.input), listener=self._rebalances)
+            self._subscribe()
             self._know_the_topics()
         except BaseException:
             self.close()
@@ -95,6 +110,13 @@ class Assignment:
         self._opened.append(client)
         return client
 
+    def _subscribe(self) -> None:
+        pattern = self._options.pattern
+        if pattern is None:
+            self._consumer.subscribe(topics=list(self._options.input), listener=self._rebalances)
+        else:
+            self._consumer.subscribe(pattern=pattern, listener=self._rebalances)
+
     def _know_the_topics(self) -> None:
         """Wait for the metadata of the input before joining.
 
@@ -102,7 +124,7 @@ class Assignment:
         that puts it right.
         """
         deadline = time.monotonic() + _WAIT_MS / 1000
-        for topic in self._options.input:
+        for topic in self._topics.input:
             while not self._consumer.partitions_for_topic(topic):
                 if time.monotonic() > deadline:
                     raise KafkaTimeoutError(f"no metadata of topic {topic!r} in {_WAIT_MS // 1000} s")
@@ -116,16 +138,41 @@ class Assignment:
 
     def poll(self, timeout_ms: int, limit: int) -> dict[TopicPartition, list[Any]] | None:
         """Records of the assigned partitions; None when the assignment has changed and must be restored first."""
-        polled: dict[TopicPartition, list[Any]] = self._consumer.poll(timeout_ms=timeout_ms, max_records=limit)
+        polled: dict[TopicPartition, list[Any]] = {}
+        try:
+            polled = self._consumer.poll(timeout_ms=timeout_ms, max_records=limit)
+        except NoOffsetForPartitionError:  # it was assigned just now: restoring tells where to begin
+            pass
+        except OffsetOutOfRangeError:  # the restore finds out what has happened
+            self._restored = -1
+        except LogTruncationError as error:
+            self._tell_truncated(error.divergent_offsets)
+            self._restored = -1
         if self._consumer.group_metadata().state == MemberState.STABLE:
             self._unsettled = time.monotonic()
         elif time.monotonic() - self._unsettled > _LONGEST_REBALANCE:
             # The client can lose track of a rebalance and wait for ever, out of the group and without an error.
             raise KafkaTimeoutError(f"no settled membership of the group for {_LONGEST_REBALANCE:.0f} s")
-        if self._restored != self._rebalances.count:
+        if self._restored != self._rebalances.count or self._topics.were_replaced(self._consumer):
             # Whatever was polled is read again: restoring puts every partition back to its committed offset.
+            self._restored = -1
             return None
         return polled
+
+    def position(self, source: TopicPartition) -> int:
+        """The offset up to which a partition was polled: behind messages, and behind what is none, as the ends of
+        transactions."""
+        at = self._consumer.position(source, timeout_ms=0)  # asks nobody: it was told where to begin
+        return self.partitions[source].position if at is None else int(at)
+
+    def passed(self) -> dict[TopicPartition, int]:
+        """Partitions of which more was polled than is committed, and up to where."""
+        positions = {source: self.position(source) for source in self.partitions}
+        return {
+            source: position
+            for source, position in positions.items()
+            if position != self.partitions[source].committed_position
+        }
 
     def forget(self) -> None:
         """Throw the models away: they have learned what is not committed."""
@@ -136,6 +183,20 @@ class Assignment:
         """The partitions, if they are surely still ours."""
         return self.partitions if self._restored == self._rebalances.count else {}
 
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the partitions of the input end now, for readers."""
+        counts = self._topics.counts
+        places = {TopicPartition(topic, number) for topic in self._topics.input for number in range(counts[topic])}
+        return {place: end for place, (_, end) in self._bounds(places).items()}
+
+    def is_past(self, ends: dict[TopicPartition, int]) -> bool:
+        """Whether all partitions of ours were scored up to these offsets; not known during a rebalance."""
+        settled = self._restored == self._rebalances.count
+        return settled and all(
+            partition.committed_position is not None and partition.committed_position >= ends.get(source, 0)
+            for source, partition in self.partitions.items()
+        )
+
     def lags(self) -> dict[TopicPartition, int]:
         """Messages behind the position, for each partition of which that is known."""
         lags = {}
@@ -143,7 +204,7 @@ class Assignment:
             with suppress(KafkaError):
                 end = self._consumer.highwater(source)
                 if end is not None:
-                    lags[source] = max(0, end - partition.position)
+                    lags[source] = max(0, end - max(partition.position, self.position(source)))
         self._reported |= lags.keys()
         return lags
 
@@ -167,27 +228,25 @@ class Assignment:
             raise AssignmentChanged  # out of the group: the next poll joins again
         self._consumer.pause(*sources)
         # Who owns a new partition, and who deals with answers to it, is agreed by the rebalance that gave it away.
-        count_again(self._clients, self._counts)
+        self._topics.look_again(self._clients)
         marked = {source: self._committed(source) for source in sources}
-        committed: dict[TopicPartition, int | None] = {source: one.offset for source, one in marked.items()}
         self._keep_what_stayed(membership, marked)
+        bounds = self._bounds(sources)
+        gaps = [gap for source in self.partitions if (gap := self._overtaken(source, bounds[source])) is not None]
         gained = sorted(sources - self.partitions.keys())
         restored: dict[TopicPartition, Partition] = {}
         new: dict[TopicPartition, Partition] = {}
-        if gained:
-            self._watchdog.beat("reading the state topic")
-            starts, ends = self._reader.beginning_offsets(gained), self._reader.end_offsets(gained)
-            marks = {source: Mark.read(marked[source].metadata) for source in gained}
-            for source, found in self._scan(gained, marked, marks).items():
-                self._still_here(rebalances)
-                bounds = (starts[source], ends[source])
-                offset, is_new = self._settle(source, found, committed[source], bounds, marks[source])
-                partition = Partition(source, self._maker, found, self._states.load)
-                self._replay(partition, max(partition.position, bounds[0]), offset, rebalances)
-                partition.replay([], offset)  # the answers that were taken after the last event
-                restored[source] = partition
-                if is_new:
-                    new[source] = partition
+        for known in self._look_up(gained, bounds, marked):
+            self._still_here(rebalances)
+            offset, is_new, passed_over = settle(known, self._options)
+            partition = Partition(known.source, self._maker, known.found, self._states.load)
+            self._replay(partition, max(partition.position, known.first), offset, rebalances)
+            partition.replay([], offset)  # the answers that were taken after the last event
+            partition.committed_position = known.committed
+            restored[known.source] = partition
+            gaps += passed_over
+            if is_new:
+                new[known.source] = partition
         self._still_here(rebalances)
         self.partitions |= restored  # all or none: a new one without its first checkpoint must not be kept
         for source in sources:
@@ -197,41 +256,87 @@ class Assignment:
         self._consumer.resume(*sources)
         self.membership = membership
         self._restored = rebalances
+        for gap in gaps:
+            self._tell(gap)
         return new
+
+    def _bounds(self, sources: set[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Where partitions begin, and where they end for readers."""
+        places = sorted(sources)
+        if not places:
+            return {}
+        starts, ends = self._reader.beginning_offsets(places), self._reader.end_offsets(places)
+        return {place: (starts[place], ends[place]) for place in places}
+
+    def _overtaken(self, source: TopicPartition, bounds: tuple[int, int]) -> Gap | None:
+        """Go on where a partition begins now, if its messages were deleted faster than they were scored."""
+        first, end = bounds
+        partition = self.partitions[source]
+        check_end(source, partition.position, end)
+        gap = Gap(source, partition.position, first, DELETED)
+        if first <= partition.position:
+            return None
+        partition.take([], first)
+        return gap
+
+    def _tell_truncated(self, divergent: dict[TopicPartition, Any]) -> None:
+        """Brokers have lost messages that were scored, and may have others in their place by now."""
+        for source, known in divergent.items():
+            position = self.partitions[source].position if source in self.partitions else self.position(source)
+            self._tell(Gap(source, position if known is None else known.offset, position, TRUNCATED))
+
+    def _tell(self, gap: Gap) -> None:
+        log.warning("%s", gap)
+        self._metrics.skipped.labels(*map(str, gap.source), gap.reason).inc(gap.end - gap.start)
 
     def _committed(self, source: TopicPartition) -> OffsetAndMetadata:
         return self._consumer.committed(source, metadata=True, timeout_ms=_WAIT_MS) or _NOTHING
 
-    def _scan(
+    def _look_up(
         self,
         sources: list[TopicPartition],
+        bounds: dict[TopicPartition, tuple[int, int]],
         marked: dict[TopicPartition, OffsetAndMetadata],
-        marks: dict[TopicPartition, Mark | None],
-    ) -> dict[TopicPartition, Found]:
-        """What the state topic knows of these partitions, if what is committed has not changed meanwhile.
+    ) -> list[Known]:
+        """What the state topic and the input have of these partitions, if what is committed has not changed meanwhile.
 
         Who has lost them without knowing can read an offset, and then state that the new owner committed with a later
         one. That must not be taken for offsets that were moved back, or for a state topic that lacks something.
         """
-        found: dict[TopicPartition, Found] = self._states.scan(sources)
+        if not sources:
+            return []
+        self._watchdog.beat("reading the state topic")
+        counts, ids = self._topics.counts, self._topics.ids
+        grown = self._grown([source for source in sources if marked[source].offset is None])
+
+        def known(source: TopicPartition, found: Found) -> Known:
+            committed, mark = marked[source].offset, Mark.read(marked[source].metadata)
+            topic = (ids.get(source.topic), counts[source.topic])
+            return Known(source, found, committed, mark, *bounds[source], *topic, source in grown)
+
+        all_known = [known(*one) for one in self._states.scan(sources).items()]
         # Whoever committed offsets wrote a checkpoint before that fits, unless the group is older than its models,
         # the options are others now, or somebody has moved the offsets: then nothing more is found, either.
-        doubtful = [
-            source
-            for source in found
-            if marked[source].offset is not None and not self._fits(found[source], marked[source].offset, marks[source])
-        ]
-        if doubtful:
-            log.info("offsets without state that fits: waiting for open transactions on %s", self._options.state)
-            found |= self._states.scan(doubtful, self._clients.end)
-            if any(self._committed(source)[:2] != marked[source][:2] for source in doubtful):
-                raise AssignmentChanged
-        return found
+        fingerprint = self._options.fingerprint
+        doubtful = [one.source for one in all_known if one.committed is not None and not one.fits(fingerprint)]
+        if not doubtful:
+            return all_known
+        log.info("offsets without state that fits: waiting for open transactions on %s", self._options.state)
+        found = self._states.scan(doubtful, self._clients.end)
+        if any(self._committed(source)[:2] != marked[source][:2] for source in doubtful):
+            raise AssignmentChanged
+        return [known(one.source, found.get(one.source, one.found)) for one in all_known]
 
-    def _fits(self, found: Found, committed: int, mark: Mark | None) -> bool:
-        checkpoint = found.checkpoint
-        same = checkpoint is not None and checkpoint["options"] == self._options.fingerprint
-        return same and _saved_up_to(found) <= committed and _has_all(found, mark)
+    def _grown(self, sources: list[TopicPartition]) -> set[TopicPartition]:
+        """Those without offsets that their topic got after the group had begun to read it."""
+        if not sources or self._options.start == "earliest":
+            return set()
+        began: dict[str, int] = {}
+        for source, committed in self._clients.committed().items():
+            mark = Mark.read(committed.metadata)
+            if mark is not None and mark.partitions:
+                began[source.topic] = min(mark.partitions, began.get(source.topic, mark.partitions))
+        return {source for source in sources if source.partition >= began.get(source.topic, source.partition + 1)}
 
     def _keep_what_stayed(self, membership: Any, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """Keep models of partitions that nobody else can have had since: owned in this generation and the last."""
@@ -244,57 +349,11 @@ class Assignment:
         kept = {
             source: partition
             for source, partition in self.partitions.items()
-            if follows and committed.get(source, _NOTHING)[:2] == (partition.position, partition.mark)
+            if follows
+            and committed.get(source, _NOTHING)[:2] == (partition.position, partition.mark)
+            and partition.topic_id == self._topics.ids.get(source.topic)
         }
         self.partitions = kept
-
-    def _settle(
-        self, source: TopicPartition, found: Found, committed: int | None, bounds: tuple[int, int], mark: Mark | None
-    ) -> tuple[int, bool]:
-        """The offset at which scoring goes on, and whether the models begin there; completes `found` then."""
-        first, end = bounds
-        name = f"{source.topic}/{source.partition}"
-        checkpoint = found.checkpoint
-        if committed is not None and committed > end:
-            # Also seen for a moment after a broker restart, so it is tried again before giving up.
-            raise KafkaTimeoutError(
-                f"the group has committed offset {committed} of {name}, which ends at {end}; if the topic was created "
-                "again, reset the group's offsets or take another group"
-            )
-        if checkpoint is not None and checkpoint["options"] != self._options.fingerprint:
-            changed = _difference(checkpoint["options"], self._options.fingerprint)
-            if self._options.if_changed == "fail":
-                raise StateError(
-                    f"the models of {name} were made with other options ({changed}); take another group, or begin "
-                    "with new models by --if-changed restart"
-                )
-            log.warning("%s: other options (%s): beginning with new models", name, changed)
-            checkpoint = None
-        if committed is None:
-            # All that is saved was committed once, so the models are those of an uninterrupted run there.
-            committed = _saved_up_to(found) if checkpoint else (first if self._options.start == "earliest" else end)
-            if checkpoint:
-                log.warning("%s: the group's offsets are gone; going on at %d, where the state is", name, committed)
-        elif checkpoint is not None and _saved_up_to(found) > committed:
-            log.warning("%s: offsets were moved back to %d: beginning with new models", name, committed)
-            checkpoint = None
-        elif checkpoint is not None and not _has_all(found, mark):
-            missing = f"the state topic lacks answers or models that were committed with offset {committed} of {name}"
-            if self._options.if_changed == "fail":
-                raise StateError(f"{missing}; take another group, or begin with new models by --if-changed restart")
-            log.warning("%s: beginning with new models", missing)
-            checkpoint = None
-        offset = max(int(committed), first)
-        if offset > committed:
-            log.warning("%s: %d messages were deleted before they were scored", name, offset - committed)
-        if checkpoint is None:
-            found.checkpoint, found.models = new_checkpoint(offset, self._options.fingerprint), {}
-            log.info("%s: new models, from offset %d", name, offset)
-            return offset, True
-        if checkpoint["offset"] < first:
-            log.warning("%s: the messages to replay were deleted; models may differ from before", name)
-        log.info("%s: state at offset %d, going on at %d", name, checkpoint["offset"], offset)
-        return offset, False
 
     def _replay(self, partition: Partition, start: int, end: int, rebalances: int) -> None:
         """Learn silently what was scored and committed after the state was saved.
@@ -325,37 +384,11 @@ class Assignment:
             elif time.monotonic() > deadline:
                 raise KafkaTimeoutError(f"replaying {source} stopped at {self._reader.position(source)} of {end}")
             if time.monotonic() - alive > _KEEPALIVE:
-                self._consumer.poll(timeout_ms=10, max_records=1)  # all is paused: this only keeps us in the group
+                with suppress(NoOffsetForPartitionError):
+                    self._consumer.poll(timeout_ms=10, max_records=1)  # all is paused: it only keeps us in the group
                 self._still_here(rebalances)
                 alive = time.monotonic()
 
     def _still_here(self, rebalances: int) -> None:
         if self._rebalances.count != rebalances:
             raise AssignmentChanged
-
-
-def _saved_up_to(found: Found) -> int:
-    """The offset before which some event may be in a saved model."""
-    assert found.checkpoint is not None
-    covered = (saved.covers for saved in found.models.values())
-    return max(int(found.checkpoint["offset"]), _journal(found).position, *covered)
-
-
-def _journal(found: Found) -> Journal:
-    """The journal of the models that were found; an empty one if there is none of their life."""
-    assert found.checkpoint is not None
-    return (found.journal or Journal("")).of_life(found.checkpoint["life"])
-
-
-def _has_all(found: Found, mark: Mark | None) -> bool:
-    """Whether the journal has all answers that the snapshots cover, and that the committed offset tells of."""
-    assert found.checkpoint is not None
-    journal = _journal(found)
-    if any(saved.answers > journal.count for saved in found.models.values()):
-        return False
-    return mark is None or (mark.life == journal.life and mark.version <= journal.version)
-
-
-def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:
-    names = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
-    return ", ".join(f"{name}: {then.get(name)!r} then, {now.get(name)!r} now" for name in names)

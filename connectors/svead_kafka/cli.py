@@ -93,7 +93,7 @@ _CLIENT = _option(
 _WORKER_OPTIONS = [
     _CONFIG,
     _BOOTSTRAP,
-    names_option("--input", envvar=_variable("input"), help="Topics to read events from."),
+    names_option("--input", envvar=_variable("input"), help="Topics to read events from, or regular expressions: 'orders-.*'."),
     _option("--output", help="Topic for scored events."),
     _option("--group", help="Consumer group; its workers share the partitions."),
     _option("--dead-letters", help="Topic for messages that are no events. [default: they are counted and logged]"),
@@ -118,10 +118,11 @@ _WORKER_OPTIONS = [
     _option(
         "--if-changed",
         type=click.Choice(["fail", "restart"]),
-        help="When saved models were made with other options.",
+        help="When saved models were made with other options, or are gone.",
     ),
     _CLIENT,
     _option("--transactional-id", help="Name of this worker, different for each. [default: random]"),
+    _option("--until-end", is_flag=True, help="Score what is there now, and exit."),
     _option("--max-retries", type=int, help="Failures in a row before giving up."),
     _option("--stall-timeout", type=float, help="Seconds without progress before the process ends."),
     _option("--metrics-port", type=click.IntRange(1, 65535), help="Port for Prometheus."),

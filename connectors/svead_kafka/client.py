@@ -14,7 +14,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, TopicAlreadyExistsError
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafka.net import transport
 
 from svead_kafka.errors import ConfigurationError
@@ -156,18 +156,18 @@ class Clients:
 
     def _for(self, kind: Any, **ours: Any) -> dict[str, Any]:
         own = {name: value for name, value in self._client.items() if name in kind.DEFAULT_CONFIG}
-        # A broker that comes back is found within seconds, not half a minute.
-        defaults = {"client_id": "svead-stream", "reconnect_backoff_max_ms": 2000}
+        # A broker that comes back is found within seconds, new topics and partitions within half a minute.
+        defaults = {"client_id": "svead-stream", "reconnect_backoff_max_ms": 2000, "metadata_max_age_ms": 30_000}
         return {"bootstrap_servers": self._bootstrap, **defaults, **own, **ours}
 
     def member(self) -> Any:
         """A consumer of the group."""
         ours = {"group_id": self.options.group, "partition_assignment_strategy": [StickyPartitionAssignor]}
-        return KafkaConsumer(**self._for(KafkaConsumer, **ours, **self._reading()))
+        return _make(KafkaConsumer, self._for(KafkaConsumer, **ours, **self._reading()))
 
     def reader(self) -> Any:
         """A consumer of no group, to read partitions from any offset."""
-        return KafkaConsumer(**self._for(KafkaConsumer, group_id=None, **self._reading()))
+        return _make(KafkaConsumer, self._for(KafkaConsumer, group_id=None, **self._reading()))
 
     @staticmethod
     def _reading() -> dict[str, Any]:
@@ -176,7 +176,8 @@ class Clients:
         return {
             "enable_auto_commit": False,
             "isolation_level": "read_committed",
-            "auto_offset_reset": "earliest",
+            # Where messages are gone, the worker wants to know, not to go on elsewhere.
+            "auto_offset_reset": "none",
         }
 
     def producer(self, transactional_id: str) -> Any:
@@ -192,13 +193,22 @@ class Clients:
             "max_request_size": 16 * 1024 * 1024,
         }
         defaults = {name: value for name, value in defaults.items() if name not in self._client}
-        producer = KafkaProducer(**self._for(KafkaProducer, transactional_id=transactional_id, **defaults))
+        producer = _make(KafkaProducer, self._for(KafkaProducer, transactional_id=transactional_id, **defaults))
         producer.init_transactions()
         return producer
 
     def admin(self) -> Any:
         """An admin client."""
-        return KafkaAdminClient(**self._for(KafkaAdminClient))
+        return _make(KafkaAdminClient, self._for(KafkaAdminClient))
+
+    def committed(self) -> dict[TopicPartition, Any]:
+        """All offsets that the group has committed, with their metadata."""
+        admin = self.admin()
+        try:
+            found: dict[TopicPartition, Any] = admin.list_group_offsets(self.options.group)[self.options.group]
+            return found
+        finally:
+            admin.close()
 
     def end(self, place: TopicPartition) -> int:
         """Where a partition ends, counting what is not committed yet."""
@@ -209,41 +219,16 @@ class Clients:
             admin.close()
 
 
-def prepare_topics(clients: Clients) -> dict[str, int]:
-    """The number of partitions of every topic of the worker, after creating those that may be created."""
-    options = clients.options
-    admin = clients.admin()
+def _make(kind: Any, properties: dict[str, Any]) -> Any:
+    """A client with these properties."""
     try:
-        wanted = options.topics
-        counts = _partition_counts(admin, wanted)
-        missing = [topic for topic in wanted if topic not in counts]
-        lost = [topic for topic in missing if topic in options.input]
-        if lost:
-            raise ConfigurationError(f"input topic {lost[0]!r} does not exist at {options.bootstrap}")
-        if missing and not options.create_topics:
-            raise ConfigurationError(f"topics {', '.join(missing)} do not exist; create them, or add --create-topics")
-        if missing:
-            partitions = max(counts[topic] for topic in options.input)
-            settings = {topic: _settings(options, topic, partitions) for topic in missing}
-            with suppress(TopicAlreadyExistsError):  # another worker of the group was quicker
-                admin.create_topics(settings, wait_for_metadata=True)
-            log.info("created topics %s with %d partitions", ", ".join(missing), partitions)
-            counts = wait_for_topics(admin, wanted)
-        return counts
-    finally:
-        admin.close()
+        return kind(**properties)
+    except (ValueError, TypeError, AssertionError, LookupError, OSError) as error:
+        # Its own words only: the values may hold secrets.
+        raise ConfigurationError(f"the client refuses its properties, see --client-config: {error}") from error
 
 
-def count_again(clients: Clients, counts: dict[str, int]) -> None:
-    """Bring the numbers of partitions up to date: topics may grow while workers run, except the state topic."""
-    admin = clients.admin()
-    try:
-        counts |= _partition_counts(admin, [topic for topic in counts if topic != clients.options.state])
-    finally:
-        admin.close()
-
-
-def _settings(options: Options, topic: str, partitions: int) -> dict[str, Any]:
+def settings_of(options: Options, topic: str, partitions: int) -> dict[str, Any]:
     # Events keep their timestamps, also those of clocks that run ahead.
     configs = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     if topic == options.state:

@@ -89,7 +89,7 @@ class Feedback:
         self._end = end
         self._keyed = options.model_per == "key"
         self._decoder = decoder
-        self._inputs = options.input
+        self._reads = options.reads
         self._counts = counts
         self._waiting: dict[TopicPartition, dict[int, deque[Said]]] = {}
         self._input_counts: dict[str, int] = {}
@@ -104,7 +104,7 @@ class Feedback:
         """Listen to what concerns these partitions, from where their journals are."""
         self._waiting = {source: {} for source in partitions}
         self._count = self._bytes = 0
-        self._input_counts = {topic: self._counts[topic] for topic in self._inputs}
+        self._input_counts = {topic: count for topic, count in self._counts.items() if self._reads(topic)}
         numbers = sorted(self._consumer.partitions_for_topic(self._topic) or ())
         if not numbers:
             raise KafkaTimeoutError(f"no metadata of the feedback topic {self._topic!r}")

@@ -45,10 +45,14 @@ class Answer:
 
 
 class Mark(NamedTuple):
-    """What is committed beside an input offset: the life of the models, and the version of their journal."""
+    """What is committed beside an input offset.
+
+    The life of the models, the version of their journal, and how many partitions the topic had when they began.
+    """
 
     life: str
     version: int
+    partitions: int = 0
 
     def write(self) -> str:
         """The text for Kafka to keep."""
@@ -59,10 +63,11 @@ class Mark(NamedTuple):
         """What the metadata of an offset claims: nothing, if it is empty or not ours."""
         try:
             found = orjson.loads(metadata or "")
-            life, version = found["life"], found["version"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
+            life, version, partitions = found["life"], found["version"], found.get("partitions", 0)
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             return None
-        return cls(life, version) if type(life) is str and type(version) is int else None
+        right = type(life) is str and type(version) is int and type(partitions) is int
+        return cls(life, version, partitions) if right else None
 
 
 class Journal:
@@ -103,11 +108,6 @@ class Journal:
         self._heard = heard or {}
         self._size = sum(len(answer.text) for answer in self.answers)
         self._latest: list[tuple[int, int, int, int]] = []
-
-    @property
-    def mark(self) -> Mark:
-        """What to commit beside the input offset."""
-        return Mark(self.life, self.version)
 
     @property
     def is_long(self) -> bool:

@@ -26,6 +26,12 @@ class Metrics:
         self.dead_letters = Counter(
             "svead_dead_letters", "Messages that were no events.", _PARTITION, registry=registry
         )
+        self.skipped = Counter(
+            "svead_skipped_offsets",
+            "Offsets that were passed over without a score.",
+            (*_PARTITION, "reason"),
+            registry=registry,
+        )
         self.answers = Counter(
             "svead_answers", "Answers taken and committed.", (*_PARTITION, "verdict"), registry=registry
         )

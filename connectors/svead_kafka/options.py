@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 from svead_kafka.errors import ConfigurationError
@@ -34,7 +35,7 @@ class Options:
     bootstrap
         Brokers to ask for the others, ``host:port`` separated by commas.
     input
-        Topics to read events from.
+        Topics to read events from; regular expressions also take in topics that are created later.
     output
         Topic for scored events.
     group
@@ -96,12 +97,15 @@ class Options:
     detector
         Parameters of the detector, as its constructor takes them.
     if_changed
-        What to do when the saved models were made with other parameters: ``fail``, or ``restart`` with new ones.
+        What to do when the saved models were made with other parameters, or are gone: ``fail``, or ``restart`` with
+        new ones.
     client
         Properties of the Kafka clients, by kafka-python's names. May hold secrets, so it is never printed.
     transactional_id
         Name of this worker's transactions, different for each worker of the group. A name that outlives a restart
         lets the next process finish at once what the last one left open; by default a random one.
+    until_end
+        Whether to score what is there when the worker starts, and then to leave.
     max_retries
         Attempts in a row before the worker gives up.
     stall_timeout
@@ -144,6 +148,7 @@ class Options:
     if_changed: str = "fail"
     client: Mapping[str, Any] = field(default_factory=dict, repr=False)
     transactional_id: str | None = None
+    until_end: bool = False
     max_retries: int = 8
     stall_timeout: float = 120.0
     metrics_port: int | None = None
@@ -165,10 +170,17 @@ class Options:
         self._check_parameters()
 
     def _check_topics(self) -> None:
-        every = self.topics
-        for topic in every:
+        for topic in self.own_topics:
             if not TOPIC.fullmatch(topic):
                 raise ConfigurationError(f"{topic!r} is no topic name; use letters, digits, '.', '_' and '-'")
+        for pattern in self.input:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ConfigurationError(
+                    f"{pattern!r} is neither a topic name nor a regular expression: {error}"
+                ) from None
+        every = [*self.input, *self.own_topics]
         twice = sorted({topic for topic in every if every.count(topic) > 1})
         if twice:
             raise ConfigurationError(
@@ -177,9 +189,24 @@ class Options:
             )
 
     @property
-    def topics(self) -> list[str]:
-        """Every topic that the worker needs."""
-        return [*self.input, *self.written, *([self.feedback] if self.feedback else []), self.state]
+    def own_topics(self) -> list[str]:
+        """Every topic that the worker needs beside the input."""
+        return [*self.written, *([self.feedback] if self.feedback else []), self.state]
+
+    @cached_property
+    def pattern(self) -> str | None:
+        """What names of input topics match, if one was given as a pattern; topics of the worker's own never do."""
+        if all(TOPIC.fullmatch(name) for name in self.input):
+            return None
+        names = "|".join(re.escape(name) if TOPIC.fullmatch(name) else f"(?:{name})" for name in self.input)
+        own = "|".join(map(re.escape, self.own_topics))
+        return rf"(?!(?:{own})\Z)(?:{names})\Z"
+
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is one of the input."""
+        if self.pattern is None:
+            return topic in self.input
+        return not topic.startswith("__") and re.match(self.pattern, topic) is not None
 
     @property
     def written(self) -> list[str]:
@@ -247,7 +274,7 @@ def _plain(parameter: Parameter, value: float | str | None) -> float | str | Non
 
 def describe(options: Options, counts: Mapping[str, int]) -> list[str]:
     """What a worker with these options will do, in a few lines without secrets."""
-    inputs = ", ".join(f"{topic} ({counts[topic]} partitions)" for topic in options.input)
+    inputs = ", ".join(f"{topic} ({counts[topic]} partitions)" for topic in counts if options.reads(topic))
     used = ", ".join(options.features) if options.features else "all numbers and booleans"
     ignored = f", not {', '.join(options.ignore)}" if options.ignore else ""
     time = f"the field {options.time}" if options.time else "Kafka's time stamp"

@@ -44,7 +44,7 @@ from uuid import uuid4
 from kafka import TopicPartition
 
 from svead_kafka.events import Bad, Event, Names
-from svead_kafka.journal import Answer, Journal
+from svead_kafka.journal import Answer, Journal, Mark
 from svead_kafka.models import Maker, Model
 from svead_kafka.state_topic import Found, Record, Saved, checkpoint_record, journal_record, model_records
 from svead_stream.record import Verdict
@@ -73,6 +73,7 @@ class Partition:
         assert found.checkpoint is not None, "a partition without a checkpoint needs its first one before"
         self.source = source
         self.position: int = found.checkpoint["offset"]
+        self.committed_position: int | None = None  # until the first commit of this owner
         self.saved_at = time.time()
         self._odd: Counter[str] = Counter()  # what was missing since that was last asked for
         self._checkpoint = found.checkpoint
@@ -89,6 +90,11 @@ class Partition:
 
     def __len__(self) -> int:
         return len(self._models)
+
+    @property
+    def topic_id(self) -> str | None:
+        """The id of the topic when the models began, where brokers have such ids."""
+        return self._checkpoint.get("topic_id")
 
     @property
     def unsaved(self) -> bool:
@@ -193,7 +199,7 @@ class Partition:
     @property
     def mark(self) -> str:
         """What is committed beside the position."""
-        return self.journal.mark.write()
+        return Mark(self.journal.life, self.journal.version, self._checkpoint.get("partitions", 0)).write()
 
     def first_records(self) -> Iterator[Record]:
         """The first checkpoint, which fixes from which event on the models learn; and from where on to hear answers."""
@@ -234,6 +240,7 @@ class Partition:
     def committed(self) -> int | None:
         """The transaction with what `save` gave is committed; returns the size of the last model saved, if any."""
         size = None
+        self.committed_position = self.position
         for key, futures, size in self._pending:  # noqa: B007  the last size is returned
             at = tuple(future.get(timeout=0).offset for future in futures)
             self._saved[key] = Saved(self.position, at, self.journal.count)
@@ -251,6 +258,12 @@ def _offset(event: Event) -> int:
     return int(event.record.offset)
 
 
-def new_checkpoint(offset: int, fingerprint: dict[str, Any]) -> dict[str, Any]:
-    """The checkpoint of a partition that has no models yet: they begin with the event at this offset."""
-    return {"offset": offset, "life": uuid4().hex, "options": fingerprint}
+def new_checkpoint(
+    offset: int, fingerprint: dict[str, Any], topic_id: str | None = None, partitions: int = 0
+) -> dict[str, Any]:
+    """The checkpoint of a partition that has no models yet: they begin with the event at this offset.
+
+    Of the topic it tells the id, and how many partitions it had.
+    """
+    about = {"topic_id": topic_id, "partitions": partitions}
+    return {"offset": offset, "life": uuid4().hex, "options": fingerprint, **about}

@@ -20,8 +20,10 @@ one can hide the end of another's for a while. A reader who finds only a part of
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -33,6 +35,8 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 from svead_kafka.errors import StateError
 from svead_kafka.journal import Journal
 from svead_stream.snapshot import plain
+
+log = logging.getLogger(__name__)
 
 PIECE = 500_000  # bytes; brokers refuse messages of 1 MB and more unless told otherwise
 _JOURNAL = "answers"  # a key has two more fields behind the partition where it is a model's, this one alone here
@@ -123,31 +127,40 @@ class StateReader:
         """
         found = {source: Found() for source in sources}
         pieces: dict[tuple[TopicPartition, bytes | None], dict[int, tuple[int, dict[str, bytes]]]] = {}
-        journals: dict[TopicPartition, bytes] = {}
         partitions = len(self._consumer.partitions_for_topic(self._topic) or ())
         if not partitions:
-            raise StateError(f"the state topic {self._topic!r} has no partitions")
+            raise KafkaTimeoutError(f"no metadata of the state topic {self._topic!r}")
         for number in sorted({state_partition(source, partitions) for source in found}):
             for record in self._all(TopicPartition(self._topic, number), end):
-                group, topic, partition, *rest = orjson.loads(record.key)
-                source = TopicPartition(topic, partition)
-                if group != self._group or source not in found or record.value is None:
+                named = self._name(record)
+                if named is None or named[0] not in found:
                     continue
-                if not rest:
-                    found[source].checkpoint = json.loads(record.value)
-                    continue
-                if rest == [_JOURNAL]:
-                    journals[source] = record.value
-                    continue
-                key = None if rest[0] is None else bytes.fromhex(rest[0])
-                pieces.setdefault((source, key), {})[rest[1]] = (record.offset, dict(record.headers))
+                source, rest = named
+                with _readable(record):
+                    if not rest:
+                        found[source].checkpoint = None if record.value is None else _read_checkpoint(record.value)
+                    elif rest == [_JOURNAL]:
+                        found[source].journal = None if record.value is None else Journal.read(record.value)
+                    else:
+                        parts = pieces.setdefault((source, None if rest[0] is None else bytes.fromhex(rest[0])), {})
+                        parts[rest[1]] = (record.offset, dict(record.headers))
+                        if record.value is None:
+                            del parts[rest[1]]
         for (source, key), parts in pieces.items():
-            saved = _whole(parts, found[source].checkpoint)
+            saved = _whole(parts, found[source].checkpoint) if parts else None
             if saved is not None:
                 found[source].models[key] = saved
-        for source, data in journals.items():
-            found[source].journal = Journal.read(data)
         return found
+
+    def _name(self, record: Any) -> tuple[TopicPartition, list[Any]] | None:
+        """The input partition that a record is about, and the rest of its key; None if it is not of this group."""
+        try:
+            group, topic, partition, *rest = orjson.loads(record.key or b"")
+        except (orjson.JSONDecodeError, TypeError, ValueError):
+            told = "%s/%d offset %d is no record of ours, and passed over: let nobody else write to the state topic"
+            log.warning(told, record.topic, record.partition, record.offset)
+            return None
+        return (TopicPartition(topic, partition), rest) if group == self._group else None
 
     def load(self, source: TopicPartition, saved: Saved) -> bytes:
         """The bytes of a saved model."""
@@ -182,9 +195,27 @@ class StateReader:
         raise KafkaTimeoutError(f"offset {offset} of {place} could not be read in {self._timeout:.0f} s")
 
 
+@contextmanager
+def _readable(record: Any) -> Iterator[None]:
+    """Name the record, if what is done with it shows that it is not what its key claims."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise StateError(
+            f"{record.topic}/{record.partition} offset {record.offset} cannot be read ({error!r}): was the state topic "
+            "changed by hand? Take another group, or forget its models with `svead-stream kafka reset`"
+        ) from error
+
+
+def _read_checkpoint(data: bytes) -> dict[str, Any]:
+    checkpoint: dict[str, Any] = json.loads(data)
+    int(checkpoint["offset"]), str(checkpoint["life"]), dict(checkpoint["options"])
+    return checkpoint
+
+
 def _whole(parts: dict[int, tuple[int, dict[str, bytes]]], checkpoint: dict[str, Any] | None) -> Saved | None:
     """The newest snapshot of which these are the pieces; None if it is of another life than the checkpoint's."""
-    _, about = parts[0]
+    about = parts[0][1] if 0 in parts else {"life": b"", "offset": b"", "pieces": b"1"}
     if checkpoint is None or about["life"].decode() != checkpoint["life"]:
         return None
     count = int(about["pieces"])

@@ -49,7 +49,7 @@ from typing import Any
 from uuid import uuid4
 
 from kafka import OffsetAndMetadata, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
 from svead_kafka.announce import Announcer
 from svead_kafka.assignment import Assignment, AssignmentChanged
@@ -60,15 +60,16 @@ from svead_kafka.client import (
     LastComplaint,
     check_room,
     message_limits,
-    prepare_topics,
 )
 from svead_kafka.errors import ConfigurationError, GaveUp
 from svead_kafka.events import Decoder, Event
+from svead_kafka.faults import remedy
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
 from svead_kafka.outgoing import Outcome, Outgoing
 from svead_kafka.partition import Partition
+from svead_kafka.topics import Topics
 from svead_kafka.watchdog import Watchdog, bounded
 from svead_stream.judging import ConformalFilter
 from svead_stream.protocols import JudgesMany
@@ -80,6 +81,8 @@ _FIRST_BATCH = 100  # events; grows as long as batches are quick
 _BATCH_SECONDS = 1.0  # a batch that takes longer makes the next one smaller
 _LONGEST_PAUSE = 30.0
 _FORGIVEN = 300.0  # seconds after which an old failure no longer counts
+_MOST_FENCED = 3  # times that another may take the transactional id; once can be a slow transaction of our own
+_LEAVING = 8.0  # seconds for each of the last transaction and the client's end; supervisors kill after 30 and less
 
 
 class Aborted(Exception):
@@ -127,11 +130,13 @@ class Worker:
         timeout_ms = options.client.get("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
         self._patience = timeout_ms / 1000 + 15
         self._failures = 0
+        self._fenced = 0
         self._failed_at = 0.0
         self._limit = min(_FIRST_BATCH, options.max_batch)
         self._last_batch = 0.0
         self._full = False
-        self._counts: dict[str, int] = {}
+        self._topics = Topics(options)
+        self._ends: dict[TopicPartition, int] = {}  # of the input when the worker started
         self._assignment: Assignment | None = None
         self._producer: Any = None
         self._outgoing: Outgoing | None = None
@@ -190,20 +195,24 @@ class Worker:
     def _connect(self) -> None:
         self._watchdog.beat("connecting")
         self._clients.look_for_broker()
-        if not self._counts:
-            self._counts = prepare_topics(self._clients)
+        if not self._topics.counts:
+            self._topics.prepare(self._clients)
             self._limits = message_limits(self._clients, self.options.written)
             check_room(self.options, self._limits)
-            for line in describe(self.options, self._counts):
+            for line in describe(self.options, self._topics.counts):
                 log.info(line)
         self._new_producer()
-        self._assignment = Assignment(self._clients, self._maker, self._decoder, self._watchdog, self._counts)
+        self._assignment = Assignment(
+            self._clients, self._maker, self._decoder, self._watchdog, self.metrics, self._topics
+        )
+        if self.options.until_end and not self._ends:
+            self._ends = self._assignment.ends()
 
     def _new_producer(self) -> None:
         self._close_producer()
         self._watchdog.beat("ending what an earlier transaction may have left open")
         self._producer = self._clients.producer(self._transactional_id)
-        self._outgoing = Outgoing(self._producer, self.options, self._counts, self._limits)
+        self._outgoing = Outgoing(self._producer, self.options, self._topics.counts, self._limits)
 
     def _close_producer(self) -> None:
         producer, self._producer = self._producer, None
@@ -214,8 +223,8 @@ class Worker:
         # With something unsent, close stops short of ending its thread. That thread would find itself fenced by the
         # next producer, take a new epoch of the same transactional id, and so fence the next producer in turn.
         producer._sender.force_close()
-        producer._sender.join(timeout=self._patience)
-        if producer._sender.is_alive():
+        producer._sender.join(timeout=_LEAVING if self._stopping.is_set() else self._patience)
+        if producer._sender.is_alive() and not self._stopping.is_set():
             raise GaveUp("the client's sender does not end, and would disturb the next one")
 
     def _disconnect(self) -> None:
@@ -226,17 +235,26 @@ class Worker:
         self._close_producer()
 
     def _after_failure(self, error: Exception) -> None:
-        """Pause, longer after each failure in a row; give up after too many, and at once without the right password."""
+        """Pause, longer after each failure in a row; give up after too many, and at once if it will not pass."""
         cause = error.__cause__ or error
         complaint = self._complaint.take()
-        if not self._counts and REFUSED in complaint:
+        if not self._topics.counts and REFUSED in complaint:
             raise ConfigurationError(f"the cluster at {self.options.bootstrap} refuses the worker: {complaint}")
+        todo = remedy(cause)
+        if todo is not None:
+            raise ConfigurationError(f"{cause}: {todo}") from cause
         reason = f"{cause!r} ({complaint})" if complaint else repr(cause)
         self.metrics.retries.inc()
         if time.monotonic() - self._failed_at > _FORGIVEN:
-            self._failures = 0
+            self._failures = self._fenced = 0
         self._failed_at = time.monotonic()
         self._failures += 1
+        self._fenced += isinstance(cause, (ProducerFencedError, InvalidProducerEpochError))
+        if self._fenced >= _MOST_FENCED:
+            raise ConfigurationError(
+                f"another worker uses the transactional id {self._transactional_id!r}, and took it {self._fenced} "
+                "times: give each worker its own --transactional-id, or none"
+            )
         if self._failures > self.options.max_retries:
             raise GaveUp(f"{self._failures} failures in a row, the last: {reason}") from cause
         pause = min(_LONGEST_PAUSE, 0.25 * 2**self._failures) * random.uniform(0.75, 1.25)
@@ -262,8 +280,13 @@ class Worker:
                 self._assignment.forget()
                 self._close_producer()
                 self._after_failure(aborted)
+                if self._stopping.is_set():
+                    break
                 self._new_producer()
             self._report()
+            if self._ends and self._assignment.is_past(self._ends):
+                log.info("all that was there at the start is scored")
+                self.stop()
 
     def _pace(self) -> None:
         """Let a slow stream gather for `commit_every`; a fast one that fills its batches is not held up."""
@@ -287,11 +310,12 @@ class Worker:
         self._watchdog.beat("taking answers")
         outcomes = feedback.take(partitions) if feedback is not None else {}
         count = 0
-        for source, records in polled.items():
+        for source, position in self._assignment.passed().items():
+            records = polled.get(source, [])
             self._watchdog.beat(f"scoring {len(records)} events of {source.topic} {source.partition}")
             good, bad = self._decoder.decode(records)
             outcome = outcomes.setdefault(source, Outcome())
-            outcome.scored, refused = partitions[source].take(good, records[-1].offset + 1)
+            outcome.scored, refused = partitions[source].take(good, position)
             outcome.bad = bad + refused
             count += len(records)
         if not outcomes:
@@ -313,9 +337,9 @@ class Worker:
         sources: Iterable[TopicPartition],
         outcomes: dict[TopicPartition, Outcome],
         new: dict[TopicPartition, Partition] | None = None,
-        everything: bool = False,
+        leaving: bool = False,
     ) -> None:
-        """Steps 2 to 5 of the order above."""
+        """Steps 2 to 5 of the order above; on leaving, all models are saved, and nothing is waited for too long."""
         assert self._assignment is not None
         assert self._outgoing is not None
         out = self._outgoing
@@ -328,7 +352,7 @@ class Worker:
             for source, outcome in outcomes.items():
                 out.outcome(source, outcome)
             for source, partition in partitions.items():
-                for futures, record in partition.save(options.snapshot_every, share, everything):
+                for futures, record in partition.save(options.snapshot_every, share, everything=leaving):
                     futures.append(out.state(source, record))
             for source, partition in (new or {}).items():
                 for record in partition.first_records():
@@ -336,7 +360,8 @@ class Worker:
             self._watchdog.beat("committing a transaction")
             began = time.monotonic()
             marks = {source: OffsetAndMetadata(one.position, one.mark, -1) for source, one in partitions.items()}
-            bounded(partial(_finish, self._producer, out, marks, self._assignment.membership), self._patience)
+            patience = min(_LEAVING, self._patience) if leaving else self._patience
+            bounded(partial(_finish, self._producer, out, marks, self._assignment.membership), patience)
         except KafkaError as error:
             raise Aborted from error
         self.metrics.commit.observe(time.monotonic() - began)
@@ -366,13 +391,18 @@ class Worker:
     def _leave(self) -> None:
         """Save what is not saved, so that the next owner has nothing to replay."""
         assert self._assignment is not None
-        unsaved = [source for source, one in self._assignment.settled().items() if one.unsaved]
-        if unsaved:
-            try:
-                self._transact(unsaved, {}, everything=True)
-            except Aborted as aborted:  # nothing is lost: the next owner replays
-                log.warning("could not save on leaving: %r", aborted.__cause__)
-        log.info("stopped; everything scored is committed and the models are saved")
+        settled = self._assignment.settled()
+        unsaved = [source for source, one in settled.items() if one.unsaved]
+        try:
+            if unsaved:
+                self._transact(unsaved, {}, leaving=True)
+            log.info("stopped; everything scored is committed and the models are saved")
+        except Aborted as aborted:
+            places = ", ".join(f"{source.topic}/{source.partition} at {settled[source].position}" for source in unsaved)
+            told = "stopped; everything scored is committed, but the models could not be saved (%r): the next start "
+            log.warning(
+                told + "learns again what came since they last were. It goes on with %s", aborted.__cause__, places
+            )
 
 
 def _finish(producer: Any, out: Outgoing, marks: dict[TopicPartition, OffsetAndMetadata], membership: Any) -> None:

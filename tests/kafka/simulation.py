@@ -18,13 +18,13 @@ import orjson
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
-from svead_kafka.assignment import _has_all
 from svead_kafka.events import Decoder, Event, Verdict
 from svead_kafka.feedback import Feedback
 from svead_kafka.journal import Mark
 from svead_kafka.models import Maker
 from svead_kafka.outgoing import Outcome
 from svead_kafka.partition import Partition, new_checkpoint
+from svead_kafka.settling import has_all
 from svead_kafka.state_topic import Record, StateReader
 
 SOURCE = TopicPartition("in", 0)
@@ -231,9 +231,9 @@ class Owner:
             found = reader.scan([SOURCE])[SOURCE]
         world.state.show()
         mark = Mark.read(world.mark)
-        if world.committed is not None and (found.checkpoint is None or not _has_all(found, mark)):
+        if world.committed is not None and (found.checkpoint is None or not has_all(found, mark)):
             found = reader.scan([SOURCE])[SOURCE]
-            assert _has_all(found, mark), "all that was committed is there"
+            assert has_all(found, mark), "all that was committed is there"
         begin = world.first if world.committed is None else world.committed
         is_new = found.checkpoint is None
         if is_new:

@@ -11,7 +11,8 @@ import svead_kafka.state_topic
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from streams import Stream, events, sum_of, until, work, working
 from svead_kafka import StateError, Worker
-from svead_kafka.client import Clients, prepare_topics
+from svead_kafka.client import Clients
+from svead_kafka.topics import Topics
 
 
 @pytest.mark.parametrize("piece", [500_000, 9_000], ids=["whole", "in pieces"])
@@ -78,7 +79,7 @@ def test_state_behind_the_open_transaction_of_another_is_waited_for(
     one = Stream(stream.bootstrap, "hidden", partitions=1)
     one.send(events(300))
     straight, hidden = one.options("straight"), one.options("hidden")
-    prepare_topics(Clients(hidden))
+    Topics(hidden).prepare(Clients(hidden))
     other = KafkaProducer(bootstrap_servers=one.bootstrap, transactional_id=one.name, transaction_timeout_ms=800_000)
     try:
         other.init_transactions()

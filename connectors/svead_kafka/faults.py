@@ -1,0 +1,39 @@
+"""Which faults of the cluster will not pass by themselves, and what to do about them."""
+
+from __future__ import annotations
+
+from kafka import errors
+
+# The same at the next attempt.
+_REMEDIES: dict[type[errors.KafkaError], str] = {
+    errors.TopicAuthorizationFailedError: "allow the user to read the input and to write the other topics; the state "
+    "topic needs both",
+    errors.GroupAuthorizationFailedError: "allow the user to read the group",
+    errors.TransactionalIdAuthorizationFailedError: "allow the user to write and describe the transactional id "
+    "(--transactional-id; by default the group with a random ending)",
+    errors.ClusterAuthorizationFailedError: "allow the user idempotent writes, or leave out --create-topics",
+    errors.InvalidTransactionTimeoutError: "transaction.timeout.ms must not be above the brokers' "
+    "transaction.max.timeout.ms",
+    errors.InvalidSessionTimeoutError: "session.timeout.ms must lie between the brokers' group.min.session.timeout.ms "
+    "and group.max.session.timeout.ms",
+    errors.InconsistentGroupProtocolError: "the group has members of another program: take another --group",
+    errors.InvalidGroupIdError: "take another --group",
+    errors.FencedInstanceIdError: "another worker has the same group.instance.id: give each its own",
+    errors.GroupMaxSizeReachedError: "the group has as many members as the brokers' group.max.size allows",
+    errors.InvalidTopicError: "take another name of the topic",
+    errors.PolicyViolationError: "create the topics by hand, as the cluster's policy wants them",
+    errors.InvalidConfigurationError: "create the topics by hand, with settings that this cluster knows",
+    errors.InvalidReplicationFactorError: "the cluster has fewer brokers than its default.replication.factor",
+    errors.UnsupportedCompressionTypeError: "take another compression.type, or a newer cluster",
+    errors.UnsupportedCodecError: "install the package of that codec; pip install 'svead-stream[kafka]' brings all",
+    errors.UnsupportedVersionError: "the cluster is too old",
+    errors.IncompatibleBrokerVersion: "the cluster is too old",
+    errors.MessageSizeTooLargeError: "raise max.message.bytes of the topic",
+    errors.UnsupportedSaslMechanismError: "take another sasl.mechanism in the file of --client-config",
+    errors.KafkaConfigurationError: "mend the file of --client-config",
+}
+
+
+def remedy(error: BaseException | None) -> str | None:
+    """What to do about a fault that would be the same at the next attempt; None if another attempt may help."""
+    return next((text for kind, text in _REMEDIES.items() if isinstance(error, kind)), None)
