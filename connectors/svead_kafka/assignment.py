@@ -32,6 +32,7 @@ from svead_kafka.watchdog import Watchdog
 log = logging.getLogger(__name__)
 
 _WAIT_MS = 60_000
+_CLOSE_MS = 3_000  # to leave the group; where the coordinator does not answer, it finds out by itself
 _LONGEST_REBALANCE = 60.0  # seconds
 _KEEPALIVE = 1.0  # seconds of replay between two signs of life to the group
 _FIRST_REPLAYED, _MOST_REPLAYED = 100, 2000  # events taken together; fewer where that takes longer
@@ -134,7 +135,7 @@ class Assignment:
         """Leave the group."""
         while self._opened:
             with suppress(KafkaError):
-                self._opened.pop().close()
+                self._opened.pop().close(timeout_ms=_CLOSE_MS)
 
     def poll(self, timeout_ms: int, limit: int) -> dict[TopicPartition, list[Any]] | None:
         """Records of the assigned partitions; None when the assignment has changed and must be restored first."""
@@ -265,7 +266,11 @@ class Assignment:
         places = sorted(sources)
         if not places:
             return {}
-        starts, ends = self._reader.beginning_offsets(places), self._reader.end_offsets(places)
+        self._reader.assign(places)  # so that it asks for their leaders
+        try:
+            starts, ends = self._reader.beginning_offsets(places), self._reader.end_offsets(places)
+        except KeyError as error:  # how the client says that it does not know the leader of a new partition yet
+            raise KafkaTimeoutError(f"no leader of {error} is known yet") from error
         return {place: (starts[place], ends[place]) for place in places}
 
     def _overtaken(self, source: TopicPartition, bounds: tuple[int, int]) -> Gap | None:

@@ -93,7 +93,9 @@ _CLIENT = _option(
 _WORKER_OPTIONS = [
     _CONFIG,
     _BOOTSTRAP,
-    names_option("--input", envvar=_variable("input"), help="Topics to read events from, or regular expressions: 'orders-.*'."),
+    names_option(
+        "--input", envvar=_variable("input"), help="Topics to read events from, or regular expressions: 'orders-.*'."
+    ),
     _option("--output", help="Topic for scored events."),
     _option("--group", help="Consumer group; its workers share the partitions."),
     _option("--dead-letters", help="Topic for messages that are no events. [default: they are counted and logged]"),

@@ -34,6 +34,7 @@ _OURS = {
     "enable_idempotence", "acks", "partition_assignment_strategy", "partitioner", "key_serializer", "value_serializer",
     "key_deserializer", "value_deserializer",
 }  # fmt: skip
+_FILES = {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"}
 # What the Java client and librdkafka call things that kafka-python has under another name.
 _ALIASES = {
     "sasl_username": "sasl_plain_username",
@@ -111,6 +112,8 @@ def checked(properties: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigurationError(f"client property {name!r} is set by the worker itself; take it out")
         if name not in known:
             raise ConfigurationError(f"unknown client property {name!r}; see the options of kafka-python")
+        if name in _FILES and properties[name] is not None and not Path(properties[name]).is_file():
+            raise ConfigurationError(f"client property {name!r} names a file that is not there")
     return dict(properties)
 
 

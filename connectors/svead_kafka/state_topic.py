@@ -114,9 +114,9 @@ class StateReader:
         self._group = group
         self._timeout = timeout
 
-    def close(self) -> None:
+    def close(self, timeout_ms: int) -> None:
         """Close the connection."""
-        self._consumer.close()
+        self._consumer.close(timeout_ms=timeout_ms)
 
     def scan(
         self, sources: Iterable[TopicPartition], end: Callable[[TopicPartition], int] | None = None

@@ -363,7 +363,9 @@ class Worker:
             patience = min(_LEAVING, self._patience) if leaving else self._patience
             bounded(partial(_finish, self._producer, out, marks, self._assignment.membership), patience)
         except KafkaError as error:
-            raise Aborted from error
+            # Once a transaction has failed, all that is asked of the producer fails, with words instead of the cause.
+            first = self._producer._transaction_manager._last_error
+            raise Aborted from (first if type(error) is KafkaError and isinstance(first, KafkaError) else error)
         self.metrics.commit.observe(time.monotonic() - began)
         self._committed(outcomes, partitions)
 
