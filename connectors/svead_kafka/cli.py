@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -20,10 +21,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
+from svead_kafka.errors import EXIT_GAVE_UP, EXIT_STALLED, ConfigurationError, GaveUp
 from svead_kafka.options import Options
 from svead_stream.cli.options import GONE, RENAMED, Decorator, names_option, old_spelling, option, with_options
 from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
+
+log = logging.getLogger(__name__)
+
+_LEAVE_WITHIN = 20.0  # seconds after a signal; Kubernetes kills after 30
 
 
 def _variable(name: str) -> str:
@@ -159,7 +164,14 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     from svead_kafka.worker import Worker
 
     worker = Worker(options)
-    _on_signals(lambda *_: worker.stop())
+
+    def leave(*_: Any) -> None:
+        worker.stop()
+        limit = threading.Timer(_LEAVE_WITHIN, _leave_at_once)
+        limit.daemon = True
+        limit.start()
+
+    _on_signals(leave)
     # What is loaded by now stays; without it, the collector of garbage has a third of the work.
     worker.warm_up()
     gc.collect()
@@ -169,6 +181,11 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     except GaveUp as error:
         click.echo(f"svead-stream: {error}", err=True)
         ctx.exit(EXIT_GAVE_UP)
+
+
+def _leave_at_once() -> None:
+    log.warning("not ready to stop after %.0f s: leaving as after a crash, the next start goes on", _LEAVE_WITHIN)
+    os._exit(EXIT_STALLED)  # exit() would wait for the threads that hang
 
 
 def _on_signals(action: Callable[..., None]) -> None:
