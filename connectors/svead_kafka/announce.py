@@ -44,6 +44,7 @@ class Announcer:
         self._options = options
         self._metrics = metrics
         self._has_told_of_times = False
+        self._has_told_of_tombstones: set[TopicPartition] = set()
         try:
             self._notifier = Notifier(options.on_incident, options.webhook, say=partial(log.warning, "%s"))
         except ValueError as error:
@@ -56,6 +57,7 @@ class Announcer:
         metrics.events.labels(*label).inc(len(results))
         metrics.alerts.labels(*label).inc(sum(verdict.alert for _, verdict in results))
         metrics.dead_letters.labels(*label).inc(len(bad))
+        self._tombstones(source, outcome.tombstones)
         metrics.answers_refused.labels(*label).inc(len(outcome.refused))
         for said, count in outcome.answers.items():
             metrics.answers.labels(*label, said).inc(count)
@@ -70,6 +72,13 @@ class Announcer:
         if not self._options.dead_letters:
             _log_bad(bad, "event")
             _log_bad(outcome.refused, "answer")
+
+    def _tombstones(self, source: TopicPartition, offsets: list[int]) -> None:
+        self._metrics.tombstones.labels(source.topic, str(source.partition)).inc(len(offsets))
+        if offsets and source not in self._has_told_of_tombstones:
+            self._has_told_of_tombstones.add(source)
+            told = "%s/%d offset %d is a tombstone (a message without a value) and passed over; more are only counted"
+            log.info(told, *source, offsets[0])
 
     def odd(self, source: TopicPartition, odd: Counter[str]) -> None:
         """Tell what the models of a partition had to do without."""

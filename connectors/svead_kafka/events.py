@@ -1,5 +1,8 @@
 """From the bytes of a message to the numbers of an event; what is no event leaves by the other door.
 
+A tombstone, a message without a value, is neither: in a compacted topic it says that what was known under its key is
+gone, so there is nothing to score, and nothing wrong with it.
+
 Whether a message is good, which numbers it has and when it happened depends on the message and the options alone,
 never on its neighbours: a replay after a crash must come to the same rows, however the stream is cut into batches.
 """
@@ -83,20 +86,19 @@ class Decoder:
         self._shapes: dict[Names, _Shape] = {}
 
     def decode(self, records: Iterable[Any]) -> tuple[list[Event], list[Bad]]:
-        """Sort records into events and others, each in the order they came."""
+        """Sort records into events and others, each in the order they came; tombstones are in neither."""
         good: list[Event] = []
         bad: list[Bad] = []
         for record in records:
             try:
                 good.append(self._read(record))
             except Reason as reason:
-                bad.append(Bad(record, str(reason)))
+                if record.value is not None:
+                    bad.append(Bad(record, str(reason)))
         return good, bad
 
     def _read(self, record: Any) -> Event:
         value = record.value
-        if value is None:
-            raise Reason("null value")
         if not value:
             raise Reason("empty")
         size = len(value) + len(record.key or b"")

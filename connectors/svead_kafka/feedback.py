@@ -200,8 +200,8 @@ class Feedback:
         assert said.offset is not None
         record = self._look_up(said.source, said.offset)
         good, bad = self._decoder.decode([record])
-        if bad:
-            raise Reason(f"its source is no event: {bad[0].reason}")
+        if not good:
+            raise Reason(f"its source is no event: {bad[0].reason if bad else 'a tombstone'}")
         return record.key, good[0].names, good[0].values
 
     def _look_up(self, source: TopicPartition, offset: int) -> Any:

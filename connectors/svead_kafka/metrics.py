@@ -32,6 +32,9 @@ class Metrics:
             (*_PARTITION, "reason"),
             registry=registry,
         )
+        self.tombstones = Counter(
+            "svead_tombstones", "Messages without a value, passed over.", _PARTITION, registry=registry
+        )
         self.answers = Counter(
             "svead_answers", "Answers taken and committed.", (*_PARTITION, "verdict"), registry=registry
         )

@@ -27,6 +27,7 @@ class Outcome:
 
     scored: list[tuple[Event, Verdict]] = field(default_factory=list)
     bad: list[Bad] = field(default_factory=list)  # messages that were no events
+    tombstones: list[int] = field(default_factory=list)  # offsets of messages without a value
     answers: Counter[str] = field(default_factory=Counter)  # taken, by what they said
     refused: list[Bad] = field(default_factory=list)  # messages that were no answers
 

@@ -315,6 +315,8 @@ class Worker:
             self._watchdog.beat(f"scoring {len(records)} events of {source.topic} {source.partition}")
             good, bad = self._decoder.decode(records)
             outcome = outcomes.setdefault(source, Outcome())
+            if len(good) + len(bad) < len(records):
+                outcome.tombstones = [record.offset for record in records if record.value is None]
             outcome.scored, refused = partitions[source].take(good, position)
             outcome.bad = bad + refused
             count += len(records)

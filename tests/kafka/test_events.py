@@ -44,7 +44,6 @@ def test_numbers_and_booleans_are_features_and_nested_objects_get_dotted_names()
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (None, "null value"),
         (b"", "empty"),
         (b"{", "not JSON"),
         (b"\xff\xfe", "not JSON"),
@@ -61,6 +60,12 @@ def test_what_is_no_event_has_a_reason(value: bytes | None, reason: str) -> None
     answer = one(value, max_bytes=1000)
     assert isinstance(answer, str)
     assert answer.startswith(reason)
+
+
+def test_a_tombstone_is_neither_an_event_nor_a_dead_letter_and_an_empty_value_is_one() -> None:
+    good, bad = Decoder().decode([record(None), record(b'{"a": 1}', offset=1), record(b"", offset=2)])
+    assert [event.record.offset for event in good] == [1]
+    assert [(one.record.offset, one.reason) for one in bad] == [(2, "empty")]
 
 
 def test_named_features_are_used_alone_and_must_be_numbers() -> None:

@@ -90,7 +90,7 @@ def test_a_model_per_key_gets_the_answers_of_its_key(stream: Stream) -> None:
 
 def test_bad_answers_are_dead_letters_once_and_unknown_ones_are_counted(stream: Stream) -> None:
     options = with_answers(stream, max_batch=50)
-    stream.send([*events(400), b"no event"])
+    stream.send([*events(400), b"no event", None])
     bad: list[tuple[Any, bytes]] = [
         (b"\x00\xff", b"not JSON"),
         (b"", b"not JSON"),
@@ -108,13 +108,14 @@ def test_bad_answers_are_dead_letters_once_and_unknown_ones_are_counted(stream: 
         (about(stream, 3, is_anomaly=True, event={"id": "text"}), b"no numbers"),
         ({"is_anomaly": True, "source": {"topic": stream.input, "partition": 0}}, b"neither"),
         (about(stream, 100, is_anomaly=True), b"its source is no event: not JSON"),
+        (about(stream, 100, partition=1, is_anomaly=True), b"its source is no event: a tombstone"),
         (about(stream, 101, is_anomaly=True, event={"x0": 1}), b"there is no offset 101"),
     ]
     unknown = [about(stream, 5, is_anomaly=None), about(stream, 7, partition=1)]
     good = [about(stream, 5, is_anomaly=True), about(stream, 7, partition=3, is_anomaly=False)]
     stream.answer(options, [one for one, _ in bad] + unknown + good)
     with working(options) as first, working(options) as second:
-        stream.wait_committed(options, 401)
+        stream.wait_committed(options, 402)
         until(lambda: dealt_with(first, second) == len(bad) + 4)
         counted = [metric for worker in (first, second) for metric in worker.metrics.answers.collect()]
         samples = [sample for metric in counted for sample in metric.samples if sample.name.endswith("_total")]
@@ -124,7 +125,7 @@ def test_bad_answers_are_dead_letters_once_and_unknown_ones_are_counted(stream: 
         stream.send(events(40, seed=1))
         stream.answer(options, [about(stream, 6, is_anomaly=True)])
         until(lambda: dealt_with(worker) == 1)
-        stream.wait_committed(options, 441)
+        stream.wait_committed(options, 442)
     found = stream.read(options.dead_letters or "")
     of_events = [one for one in found if dict(one.headers)["svead-topic"] == stream.input.encode()]
     assert [one.value for one in of_events] == [b"no event"]

@@ -72,8 +72,8 @@ def test_scored_events_are_as_the_schema_in_the_package_says(stream: Stream) -> 
 
 def test_bad_messages_arrive_in_the_dead_letters_byte_for_byte_and_are_not_learned(stream: Stream) -> None:
     good = events(600)
-    bad: list[bytes | None] = [b"\x00\xff", b"", None, b"[1]", b'{"x0": "a"}', b"nul", b'{"a":1}' + b"," * 950_000]
-    mixed: list[bytes | None] = [*good[:300], *bad, *good[300:]]
+    bad: list[bytes] = [b"\x00\xff", b"", b"[1]", b'{"x0": "a"}', b"nul", b'{"a":1}' + b"," * 950_000]
+    mixed = [*good[:300], *bad, *good[300:]]
     one = Stream(stream.bootstrap, "mixed", partitions=1)
     one.send(mixed)
     options = one.options(features=["x0", "x1", "x2", "x3"])
@@ -93,6 +93,30 @@ def test_bad_messages_arrive_in_the_dead_letters_byte_for_byte_and_are_not_learn
     without = clean.options(features=["x0", "x1", "x2", "x3"])
     work(clean, without, len(good))
     assert [v["score"] for v in one.scored(options).values()] == [v["score"] for v in clean.scored(without).values()]
+
+
+def test_tombstones_are_passed_over_counted_and_told_of_once_for_each_partition(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = events(120)
+    stream.send([*good[:60], *[None] * 8, *good[60:]], keys=[b"k%d" % (i % 4) for i in range(128)])
+    plain, keyed = stream.options(), stream.options("keyed", model_per="key")
+    with caplog.at_level(logging.INFO), working(plain) as worker:
+        until(lambda: sum_of(worker.metrics.events) == 120)
+        assert sum_of(worker.metrics.tombstones) == 8
+        assert sum_of(worker.metrics.dead_letters) == 0
+    told = [line for line in caplog.messages if "is a tombstone" in line]
+    assert sorted(line.split(" is ")[0] for line in told) == [f"{stream.input}/{i} offset 15" for i in range(4)]
+    # A tombstone says nothing of the model of its key, which goes on: here both models have the same events.
+    work(stream, keyed, 128)
+    assert stream.scored(keyed) == stream.scored(plain)
+    assert stream.read(plain.dead_letters or "") == stream.read(keyed.dead_letters or "") == []
+
+    clean = Stream(stream.bootstrap, "clean", partitions=4)
+    clean.send(good)
+    without = clean.options()
+    work(clean, without, len(good))
+    assert [v["score"] for v in stream.scored(plain).values()] == [v["score"] for v in clean.scored(without).values()]
 
 
 def test_without_a_dead_letter_topic_bad_messages_are_counted_and_logged(
