@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 	touch $@
 
 .venv/ready: .venv/installed
-	$(PIP) --editable '.[files,batch,kafka,spark,bench,dev]'
+	$(PIP) --editable '.[files,batch,kafka,avro,spark,bench,dev]'
 	touch $@
 
 demo: .venv/installed

@@ -108,6 +108,13 @@ _WORKER_OPTIONS = [
     _option("--feedback", metavar="TOPIC", help="Topic of people's answers, which the models learn from."),
     _option("--teach-false-alarms", is_flag=True, help="Learn what was a false alarm as normal, too."),
     _option("--state", help="Compacted topic for the models. [default: the output topic, with -state]"),
+    _option("--value-format", type=click.Choice(["json", "avro"]), help="What the values of messages are."),
+    _option(
+        "--schema",
+        metavar="PLACE",
+        help="With Avro: a file (.avsc) for bare bodies; for messages with a schema id a directory of <id>.avsc, "
+        "or the address of a schema registry.",
+    ),
     names_option(
         "-f", "--features", envvar=_variable("features"), help="Features to use [default: all numbers and booleans]."
     ),

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from svead_kafka import times
+from svead_kafka.options import Options
 from svead_stream.record import Incident, Verdict
 
 Names = tuple[str, ...]
@@ -30,12 +31,21 @@ _LONGEST_KEY = 1000  # bytes of a message key that are told with an incident
 
 
 class Event(NamedTuple):
-    """A good record: the consumer's record, its features, and when it happened in seconds; NaN if that is not known."""
+    """A good record: the consumer's record, its features, and when it happened in seconds; NaN if that is not known.
+
+    Where its value is not JSON, `translated` is what it is as JSON.
+    """
 
     record: Any
     names: Names
     values: Sequence[float]
     time: float = math.nan
+    translated: bytes | None = None
+
+    @property
+    def json(self) -> bytes:
+        """The event as JSON: as it came, if that is what it was."""
+        return bytes(self.record.value) if self.translated is None else self.translated
 
 
 class Bad(NamedTuple):
@@ -57,6 +67,16 @@ class Reason(Exception):
     """Why a message is no event."""
 
 
+def decoder(options: Options) -> Decoder:
+    """The decoder of a worker with these options."""
+    to_json = None
+    if options.schemas is not None:
+        from svead_kafka.avro import translator  # needs a library that others can do without
+
+        to_json = translator(options.schemas)
+    return Decoder(options.features, options.ignore, options.max_event_bytes, options.time, to_json)
+
+
 class Decoder:
     """Decodes messages into events.
 
@@ -69,6 +89,8 @@ class Decoder:
     time
         Dotted name of the field that says when an event happened; it is no feature. Without one, Kafka's own time stamp
         does.
+    to_json
+        Translates a value to JSON, or raises the `Reason`; without it, values are JSON.
     """
 
     def __init__(
@@ -77,11 +99,13 @@ class Decoder:
         ignore: Sequence[str] = (),
         max_bytes: int = 900_000,
         time: str | None = None,
+        to_json: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.features = tuple(dict.fromkeys(features))
         self.ignore = frozenset(ignore if time is None else (*ignore, time))
         self.max_bytes = max_bytes
         self.time = time
+        self._to_json = to_json
         self._wanted = frozenset(self.features)
         self._shapes: dict[Names, _Shape] = {}
 
@@ -106,6 +130,12 @@ class Decoder:
             size += sum(len(name) + len(content or b"") for name, content in record.headers)
         if size > self.max_bytes:
             raise Reason(f"too large: {size} bytes, {self.max_bytes} are allowed")
+        translated = None
+        if self._to_json is not None:
+            value = translated = self._to_json(value)
+            size += len(translated) - len(record.value)
+            if size > self.max_bytes:
+                raise Reason(f"too large as JSON: {size} bytes, {self.max_bytes} are allowed")
         try:
             event = orjson.loads(value)
         except orjson.JSONDecodeError as error:
@@ -114,7 +144,7 @@ class Decoder:
             raise Reason(f"not an object but {_kind(event)}")
 
         time = times.of_record(record) if self.time is None else times.of_field(event, self.time)
-        return Event(record, *self.features_of(event), time)
+        return Event(record, *self.features_of(event), time, translated)
 
     def features_of(self, event: dict[str, Any]) -> tuple[Names, Sequence[float]]:
         """The names and values that a model gets of the body of an event; raises the `Reason` if there are none."""
@@ -199,7 +229,7 @@ def scored(event: Event, verdict: Verdict, top_features: int, include_event: boo
     value = verdict.record(top_features)
     value["source"] = _place(record)
     if include_event:
-        value["event"] = orjson.Fragment(record.value)  # as it came, not encoded again
+        value["event"] = orjson.Fragment(event.json)  # not encoded again
     return orjson.dumps(value)
 
 

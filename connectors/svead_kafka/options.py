@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svead_kafka.errors import ConfigurationError
 from svead_stream.parameters import (
@@ -22,6 +22,9 @@ from svead_stream.parameters import (
     check_alerts,
     check_detector,
 )
+
+if TYPE_CHECKING:
+    from svead_kafka.schemas import Directory, File, Registry
 
 TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -50,6 +53,12 @@ class Options:
         Whether an event that was a false alarm is also learned as normal.
     state
         Compacted topic for the models; by default the output topic with ``-state`` behind it.
+    value_format
+        What the values of messages are: ``json`` or ``avro``.
+    schema
+        With Avro, where the schemas are. A file (``.avsc``): the schema of all messages, which are bare bodies. A
+        directory of files ``<id>.avsc``, or the address of a schema registry: messages have the wire format with a
+        schema id. An address may hold a password, so it is never printed.
     features
         The features to use, dotted names; all numbers and booleans when empty. A name stands for all below it.
     ignore
@@ -123,6 +132,8 @@ class Options:
     feedback: str | None = None
     teach_false_alarms: bool = False
     state: str = ""
+    value_format: str = "json"
+    schema: str | None = field(default=None, repr=False)
     features: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     time: str | None = None
@@ -167,6 +178,7 @@ class Options:
                 raise ConfigurationError(f"the worker needs {what}: --input EVENTS --output SCORED")
         self._check_topics()
         self._check_choices()
+        self._check_schema()
         self._check_parameters()
 
     def _check_topics(self) -> None:
@@ -216,6 +228,7 @@ class Options:
     def _check_choices(self) -> None:
         choices = {
             "start": ("earliest", "latest"),
+            "value_format": ("json", "avro"),
             "model_per": ("partition", "key"),
             "if_changed": ("fail", "restart"),
         }
@@ -230,6 +243,23 @@ class Options:
             raise ConfigurationError(f"commit_every must not be negative, not {self.commit_every!r}")
         if self.time in self.features:
             raise ConfigurationError(f"{self.time!r} is the time of the events: it cannot be a feature, too")
+
+    def _check_schema(self) -> None:
+        if (self.value_format == "avro") != bool(self.schema):
+            raise ConfigurationError(
+                "--value-format avro and --schema go together: give a file (.avsc) for bare bodies, or for messages "
+                "with a schema id a directory of <id>.avsc or the address of a schema registry"
+            )
+        _ = self.schemas  # so that what cannot be read is found at once
+
+    @cached_property
+    def schemas(self) -> File | Directory | Registry | None:
+        """Where the schemas of messages come from; None if they need none. Files are read once."""
+        if not self.schema:
+            return None
+        from svead_kafka.schemas import source
+
+        return source(self.schema)
 
     def _check_parameters(self) -> None:
         try:
@@ -256,6 +286,8 @@ class Options:
             "detector": dict(self.detector),
             # Models from before there were answers stay valid.
             **({"teach_false_alarms": True} if self.teach_false_alarms else {}),
+            # And so do those of JSON events.
+            **({"value_format": "avro", "schema": self.schemas.fingerprint} if self.schemas else {}),
         }
 
     @classmethod
@@ -278,6 +310,7 @@ def describe(options: Options, counts: Mapping[str, int]) -> list[str]:
     used = ", ".join(options.features) if options.features else "all numbers and booleans"
     ignored = f", not {', '.join(options.ignore)}" if options.ignore else ""
     time = f"the field {options.time}" if options.time else "Kafka's time stamp"
+    avro = f"events are Avro, schemas from {options.schemas.name}; " if options.schemas else ""
     dead = f"to {options.dead_letters}" if options.dead_letters else "counted and logged"
     incidents = options.incidents
     changes = f", incidents to {incidents} ({counts[incidents]} partitions)" if incidents else ""
@@ -286,7 +319,7 @@ def describe(options: Options, counts: Mapping[str, int]) -> list[str]:
     return [
         f"reading {inputs} at {options.bootstrap} as group {options.group}; new groups begin at the {options.start}",
         f"writing scored events to {options.output} ({counts[options.output]} partitions){changes}; no events: {dead}",
-        f"features: {used}{ignored}; time: {time}",
+        f"{avro}features: {used}{ignored}; time: {time}",
         f"alerts on {options.alert_rate:.3%} of events{protected}{_describe_alerts(options)}",
         *_describe_answers(options, counts),
         f"one model per {options.model_per}{most}, restored from {options.state}, "

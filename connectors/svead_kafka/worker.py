@@ -62,7 +62,7 @@ from svead_kafka.client import (
     message_limits,
 )
 from svead_kafka.errors import ConfigurationError, GaveUp
-from svead_kafka.events import Decoder, Event
+from svead_kafka.events import Event, decoder
 from svead_kafka.faults import remedy
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
@@ -120,7 +120,7 @@ class Worker:
         self.metrics = Metrics()
         self._clients = Clients(options)
         self._maker = Maker(options, detector, dumps, loads)
-        self._decoder = Decoder(options.features, options.ignore, options.max_event_bytes, options.time)
+        self._decoder = decoder(options)
         self._announcer = Announcer(options, self.metrics)
         self._watchdog = Watchdog(options.stall_timeout)
         self._transactional_id = options.transactional_id or f"{options.group}-{uuid4().hex[:12]}"
