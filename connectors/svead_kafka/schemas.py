@@ -198,9 +198,9 @@ class Registry:
             with self._opener.open(request, timeout=_TIMEOUT) as answer:
                 status, body = answer.status, answer.read(_LARGEST)
         except (OSError, HTTPException) as error:
-            raise self._failure(error) from None
+            raise self._failure(error, path) from None
         if status in (408, 429) or status >= 500:
-            raise RegistryUnavailable(f"{self.name} answered {status}")
+            raise RegistryUnavailable(f"{self.name} answered {status} to {path}")
         if status in (401, 403):
             raise ConfigurationError(f"{self.name} refuses the worker ({status}): check user and password in --schema")
         try:
@@ -211,19 +211,21 @@ class Registry:
         if status == 404 and is_ours and "error_code" in told:  # any server has 404, only a registry says it like this
             return None
         if status != 200 or not is_ours or not isinstance(told.get("schema"), str):
-            raise ConfigurationError(f"{self.name} answered {status} without a schema: is --schema its address?")
+            raise ConfigurationError(
+                f"{self.name} answered {status} to {path}, without a schema: is --schema its address?"
+            )
         return dict(told)
 
-    def _failure(self, error: Exception) -> Exception:
+    def _failure(self, error: Exception, path: str) -> Exception:
         """Why there was no answer, in words that hold nothing secret of the address."""
         cause = error.reason if isinstance(error, URLError) else error
         if isinstance(cause, ssl.SSLCertVerificationError):
             return ConfigurationError(f"{self.name} has a certificate that is not trusted ({cause.reason})")
         if isinstance(cause, TimeoutError):
-            return RegistryUnavailable(f"{self.name} did not answer in {_TIMEOUT:g} s")
+            return RegistryUnavailable(f"{self.name} did not answer to {path} in {_TIMEOUT:g} s")
         known = isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0
         why = os.strerror(cause.errno) if known else type(cause).__name__  # type: ignore[union-attr]
-        return RegistryUnavailable(f"{self.name} did not answer: {why}")
+        return RegistryUnavailable(f"{self.name} did not answer to {path}: {why}")
 
 
 def source(place: str) -> File | Directory | Registry:

@@ -149,7 +149,7 @@ def test_a_registry_that_is_out_of_order_is_asked_again_and_nothing_is_decided(s
     assert read(made, wire(7, b"\x06")) == {"a": 3}
     served.add(8, COUNT)
     served.failures = [status] * 3
-    with pytest.raises(RegistryUnavailable, match=f"answered {status}") as caught:
+    with pytest.raises(RegistryUnavailable, match=f"answered {status} to /schemas/ids/8") as caught:
         read(made, wire(8, b"\x06"))
     assert isinstance(caught.value, KafkaError)  # which a worker takes for a failure that may pass
     assert read(made, wire(8, b"\x06")) == {"a": 3}
@@ -159,7 +159,9 @@ def test_a_registry_out_of_reach_is_a_failure_that_may_pass(monkeypatch: pytest.
     monkeypatch.setattr(schemas, "_TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
         port = silent.getsockname()[1]
-        with pytest.raises(RegistryUnavailable, match=f"registry at http://127.0.0.1:{port} did not answer in"):
+        with pytest.raises(
+            RegistryUnavailable, match=f"registry at http://127.0.0.1:{port} did not answer to /schemas/ids/7 in"
+        ):
             read(decoder(options(f"http://user:{SECRET}@127.0.0.1:{port}")), wire(7, b"\x06"))
     for place, why in ((f"127.0.0.1:{port}", "Connection refused"), ("no-such-host.invalid", "did not answer")):
         with pytest.raises(RegistryUnavailable, match=why) as caught:
@@ -172,12 +174,12 @@ def test_a_registry_out_of_reach_is_a_failure_that_may_pass(monkeypatch: pytest.
     [
         (401, b"{}", "refuses the worker"),
         (403, b"{}", "refuses the worker"),
-        (404, b"<html>", "answered 404 without a schema"),
-        (404, b"{}", "answered 404 without a schema"),
-        (302, b"", "answered 302 without a schema"),
-        (200, b"<html>", "answered 200 without a schema"),
-        (200, b"[]", "answered 200 without a schema"),
-        (200, b'{"schema": 3}', "answered 200 without a schema"),
+        (404, b"<html>", "answered 404 to /schemas/ids/7, without a schema"),
+        (404, b"{}", "answered 404 to /schemas/ids/7, without a schema"),
+        (302, b"", "answered 302 to /schemas/ids/7, without a schema"),
+        (200, b"<html>", "answered 200 to /schemas/ids/7, without a schema"),
+        (200, b"[]", "answered 200 to /schemas/ids/7, without a schema"),
+        (200, b'{"schema": 3}', "answered 200 to /schemas/ids/7, without a schema"),
     ],
 )
 def test_a_registry_that_refuses_us_or_is_none_ends_the_worker(
