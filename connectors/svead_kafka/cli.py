@@ -92,7 +92,8 @@ _BOOTSTRAP = _option("--bootstrap", help="Brokers, host:port separated by commas
 _CLIENT = _option(
     "--client-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of client properties (name=value): TLS, SASL, timeouts. Its values are never printed.",
+    help="File of client properties (name=value): TLS, SASL, timeouts, compression.type of the output (gzip, snappy, "
+    "lz4, zstd; the input may have any). Its values are never printed.",
 )
 
 _WORKER_OPTIONS = [

@@ -15,8 +15,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
-from kafka.net import transport
 
+from svead_kafka import patches  # noqa: F401
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.options import Options
 
@@ -47,26 +47,6 @@ _ALIASES = {
     "ssl_key_password": "ssl_password",
 }
 _JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
-
-
-def _hear_last_words(kind: Any) -> None:
-    """Let a connection read what the broker says just before it hangs up.
-
-    The client throws away what it has received together with the end of the connection. A broker that refuses a
-    password says so and hangs up at once, so on a busy machine the worker would never learn why.
-    """
-    receive = kind._sock_recv
-
-    def receive_all(self: Any) -> tuple[bytes, Any]:
-        data, error = receive(self)
-        return data, None if data else error  # the error comes again with the next call
-
-    kind._sock_recv = receive_all
-
-
-for _kind in (transport.KafkaTCPTransport, transport.KafkaSSLTransport):
-    if "_sock_recv" in vars(_kind):
-        _hear_last_words(_kind)
 
 
 def read_client_config(path: Path) -> dict[str, Any]:

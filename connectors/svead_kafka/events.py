@@ -123,6 +123,8 @@ class Decoder:
 
     def _read(self, record: Any) -> Event:
         value = record.value
+        if record.headers and any(type(name) is not str for name, _ in record.headers):
+            raise Reason("the name of a header is not UTF-8")
         if not value:
             raise Reason("empty")
         size = len(value) + len(record.key or b"")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kafka import errors
 
+from svead_kafka.patches import UnreadableBatch
+
 # The same at the next attempt.
 _REMEDIES: dict[type[errors.KafkaError], str] = {
     errors.TopicAuthorizationFailedError: "allow the user to read the input and to write the other topics; the state "
@@ -25,7 +27,6 @@ _REMEDIES: dict[type[errors.KafkaError], str] = {
     errors.InvalidConfigurationError: "create the topics by hand, with settings that this cluster knows",
     errors.InvalidReplicationFactorError: "the cluster has fewer brokers than its default.replication.factor",
     errors.UnsupportedCompressionTypeError: "take another compression.type, or a newer cluster",
-    errors.UnsupportedCodecError: "install the package of that codec; pip install 'svead-stream[kafka]' brings all",
     errors.UnsupportedVersionError: "the cluster is too old",
     errors.IncompatibleBrokerVersion: "the cluster is too old",
     errors.MessageSizeTooLargeError: "raise max.message.bytes of the topic",
@@ -34,6 +35,8 @@ _REMEDIES: dict[type[errors.KafkaError], str] = {
 }
 
 
-def remedy(error: BaseException | None) -> str | None:
-    """What to do about a fault that would be the same at the next attempt; None if another attempt may help."""
-    return next((text for kind, text in _REMEDIES.items() if isinstance(error, kind)), None)
+def permanent(error: BaseException) -> str | None:
+    """What to tell of a fault that would be the same at the next attempt; None if another attempt may help."""
+    if isinstance(error, UnreadableBatch):
+        return str(error.args[0])
+    return next((f"{error}: {remedy}" for kind, remedy in _REMEDIES.items() if isinstance(error, kind)), None)

@@ -63,7 +63,7 @@ from svead_kafka.client import (
 )
 from svead_kafka.errors import ConfigurationError, GaveUp
 from svead_kafka.events import Event, decoder
-from svead_kafka.faults import remedy
+from svead_kafka.faults import permanent
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
@@ -240,9 +240,9 @@ class Worker:
         complaint = self._complaint.take()
         if not self._topics.counts and REFUSED in complaint:
             raise ConfigurationError(f"the cluster at {self.options.bootstrap} refuses the worker: {complaint}")
-        todo = remedy(cause)
-        if todo is not None:
-            raise ConfigurationError(f"{cause}: {todo}") from cause
+        told = permanent(cause)
+        if told is not None:
+            raise ConfigurationError(told) from cause
         reason = f"{cause!r} ({complaint})" if complaint else repr(cause)
         self.metrics.retries.inc()
         if time.monotonic() - self._failed_at > _FORGIVEN:
