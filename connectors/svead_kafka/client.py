@@ -14,7 +14,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaConnectionError, KafkaError
 
 from svead_kafka import patches  # noqa: F401
 from svead_kafka.errors import ConfigurationError
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 REFUSED = "AuthenticationFailed"  # how the client calls it in its log
 _OLD_STORY = 300.0  # seconds after which a complaint has nothing to do with a failure
+OLDEST = (2, 5)  # Kafka's first version in which offsets of a transaction carry the membership
 TRANSACTION_TIMEOUT_MS = 15_000
-_NEWS_S = 10.0  # how long brokers may take to hear of a new topic
 _ROOM = 16_384  # bytes that score, place and explanation may add to an event, and that an incident may have
 
 # Exactly-once rests on these: a file must not change them.
@@ -177,6 +177,13 @@ class Clients:
         }
         defaults = {name: value for name, value in defaults.items() if name not in self._client}
         producer = _make(KafkaProducer, self._for(KafkaProducer, transactional_id=transactional_id, **defaults))
+        version = producer.config["api_version"]
+        if version < OLDEST:
+            producer.close(timeout=0)
+            raise ConfigurationError(
+                f"the cluster at {self.options.bootstrap} is of Kafka {_dotted(version)}, which lets a worker commit "
+                f"that has lost its partitions: {_dotted(OLDEST)} or newer is needed"
+            )
         producer.init_transactions()
         return producer
 
@@ -211,37 +218,8 @@ def _make(kind: Any, properties: dict[str, Any]) -> Any:
         raise ConfigurationError(f"the client refuses its properties, see --client-config: {error}") from error
 
 
-def settings_of(options: Options, topic: str, partitions: int) -> dict[str, Any]:
-    # Events keep their timestamps, also those of clocks that run ahead.
-    configs = {"message.timestamp.after.max.ms": str(2**63 - 1)}
-    if topic == options.state:
-        # Old snapshots go soon, so that a restore has little to read.
-        configs = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "segment.ms": "600000"}
-        configs |= {"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "3600000"}
-    elif topic == options.feedback:
-        configs["cleanup.policy"] = "delete"  # answers with one key are not one answer
-    elif topic == options.dead_letters:
-        configs["max.message.bytes"] = str(16 * 1024 * 1024)
-    return {"num_partitions": partitions, "replication_factor": -1, "configs": configs}
-
-
-def _partition_counts(admin: Any, topics: list[str]) -> dict[str, int]:
-    existing = set(admin.list_topics())
-    found = admin.describe_topics([topic for topic in topics if topic in existing])
-    return {topic["name"]: len(topic["partitions"]) for topic in found if topic["partitions"]}
-
-
-def wait_for_topics(admin: Any, topics: list[str]) -> dict[str, int]:
-    """The number of partitions of every topic, once the broker asked knows them all: some learn of a topic late."""
-    deadline = time.monotonic() + _NEWS_S
-    while True:
-        counts = _partition_counts(admin, topics)
-        missing = [topic for topic in topics if topic not in counts]
-        if not missing:
-            return counts
-        if time.monotonic() > deadline:
-            raise KafkaTimeoutError(f"topics {', '.join(missing)} were created, but the brokers don't show them")
-        time.sleep(0.1)
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def message_limits(clients: Clients, topics: list[str]) -> dict[str, int]:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from kafka.errors import TopicAlreadyExistsError
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError, KafkaTimeoutError, TopicAlreadyExistsError
 
-from svead_kafka.client import Clients, settings_of, wait_for_topics
+from svead_kafka.client import Clients
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.options import Options
 
 log = logging.getLogger(__name__)
+
+_NEWS_S = 10.0  # how long brokers may take to hear of a new topic
+# What a setting of topics was called before: here, before Kafka 3.6.
+_OLDER_CONFIGS = {"message.timestamp.after.max.ms": "message.timestamp.difference.max.ms"}
 
 
 class Topics:
@@ -53,7 +59,8 @@ class Topics:
 
     def _create(self, admin: Any, missing: list[str]) -> None:
         partitions = max(self.counts[topic] for topic in self.input)
-        settings = {topic: settings_of(self._options, topic, partitions) for topic in missing}
+        known = _known_configs(admin, self.input[0])
+        settings = {topic: _understood(_settings(self._options, topic, partitions), known) for topic in missing}
         with suppress(TopicAlreadyExistsError):  # another worker of the group was quicker
             admin.create_topics(settings, wait_for_metadata=True)
         log.info("created topics %s with %d partitions", ", ".join(missing), partitions)
@@ -91,3 +98,55 @@ class Topics:
 def _known_id(found: Any) -> str | None:
     """The id of a topic as text; None for that of brokers which have no ids."""
     return str(found) if found is not None and UUID(str(found)).int else None
+
+
+def _settings(options: Options, topic: str, partitions: int) -> dict[str, Any]:
+    # Events keep their timestamps, also those of clocks that run ahead.
+    configs = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    if topic == options.state:
+        # Old snapshots go soon, so that a restore has little to read.
+        configs = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024), "segment.ms": "600000"}
+        configs |= {"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "3600000"}
+    elif topic == options.feedback:
+        configs["cleanup.policy"] = "delete"  # answers with one key are not one answer
+    elif topic == options.dead_letters:
+        configs["max.message.bytes"] = str(16 * 1024 * 1024)
+    return {"num_partitions": partitions, "replication_factor": -1, "configs": configs}
+
+
+def _known_configs(admin: Any, topic: str) -> set[str] | None:
+    """The names of the settings that topics have at these brokers, by one that is there; None if they don't tell."""
+    try:
+        answer = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
+        return set(answer["topic"][topic])
+    except (KafkaError, KeyError) as error:
+        log.debug("could not read the settings of %s: %s", topic, error)
+        return None
+
+
+def _understood(settings: dict[str, Any], known: set[str] | None) -> dict[str, Any]:
+    """The settings of a topic in the words of these brokers, which refuse a topic for one that they don't know."""
+    if known is None:
+        return settings
+    old = {_OLDER_CONFIGS.get(name, name) if name not in known else name: value
+           for name, value in settings["configs"].items()}  # fmt: skip
+    return settings | {"configs": {name: value for name, value in old.items() if name in known}}
+
+
+def _partition_counts(admin: Any, topics: list[str]) -> dict[str, int]:
+    existing = set(admin.list_topics())
+    found = admin.describe_topics([topic for topic in topics if topic in existing])
+    return {topic["name"]: len(topic["partitions"]) for topic in found if topic["partitions"]}
+
+
+def wait_for_topics(admin: Any, topics: list[str]) -> dict[str, int]:
+    """The number of partitions of every topic, once the broker asked knows them all: some learn of a topic late."""
+    deadline = time.monotonic() + _NEWS_S
+    while True:
+        counts = _partition_counts(admin, topics)
+        missing = [topic for topic in topics if topic not in counts]
+        if not missing:
+            return counts
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError(f"topics {', '.join(missing)} were created, but the brokers don't show them")
+        time.sleep(0.1)

@@ -1,7 +1,8 @@
 """A real Apache Kafka for the tests: brings the jars, starts KRaft nodes on free ports, stops and kills them.
 
 No Kafka server ships on PyPI, and a mock would hide what these tests are about (transactions, fencing,
-rebalances), so Maven fetches the broker named in pom.xml once and keeps it in ``.cache`` at the project's root.
+rebalances), so Maven fetches the broker named in pom.xml once and keeps it in ``.cache`` at the project's root. The
+same goes for the oldest one that a worker can be used with, which still needs ZooKeeper.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ class NoBroker(Exception):
     """The machine cannot start a broker; the message says what is missing."""
 
 
-def jars() -> Path:
-    """The folder with the broker's jars, fetched by Maven when it is not there yet."""
-    match = re.search(r"<kafka\.version>(.+?)</kafka\.version>", POM.read_text())
-    assert match, f"no <kafka.version> in {POM}"
+def jars(version: str = "kafka.version") -> Path:
+    """The folder with the jars of a broker, named as in pom.xml, fetched by Maven when it is not there yet."""
+    match = re.search(rf"<{re.escape(version)}>(.+?)</", POM.read_text())
+    assert match, f"no <{version}> in {POM}"
     folder = Path(os.environ.get("SVEAD_TEST_CACHE", ROOT / ".cache")) / f"kafka-{match[1]}"
     if (folder / "complete").exists():
         return folder
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise NoBroker(f"{program} is not installed; it is needed to start a Kafka broker")
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-Dkafka.version={match[1]}"]
     command += [f"-DoutputDirectory={folder}", f"-DbuildDirectory={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
@@ -77,7 +78,10 @@ def free_ports(count: int) -> list[int]:
 
 
 class Node:
-    """One broker process, which is also a controller of the quorum."""
+    """One broker process, which is also a controller of the quorum; or what else listens on a port and has settings."""
+
+    version = "kafka.version"
+    program = "kafka.Kafka"
 
     def __init__(self, number: int, folder: Path, port: int, settings: dict[str, str]) -> None:
         self.number, self.folder, self.port = number, folder, port
@@ -90,7 +94,7 @@ class Node:
     def java(self, *arguments: str) -> list[str]:
         heap = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         # log4j would otherwise look for a file; errors on the console are all a failed start needs.
-        return ["java", *heap, "-Dlog4j2.level=WARN", "-cp", f"{jars()}/*", *arguments]
+        return ["java", *heap, "-Dlog4j2.level=WARN", "-cp", f"{jars(self.version)}/*", *arguments]
 
     def format(self, cluster_id: str) -> None:
         command = self.java("kafka.tools.StorageTool", "format", "--cluster-id", cluster_id)
@@ -102,7 +106,7 @@ class Node:
         with self.log.open("ab") as log:
             # Where the system can, the broker ends with us, also if we are killed.
             leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-            words = [*leash, *self.java("kafka.Kafka", str(self.properties))]
+            words = [*leash, *self.java(self.program, str(self.properties))]
             self.process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
 
     def wait(self, seconds: float = 240) -> None:
@@ -130,6 +134,18 @@ class Node:
             self.process.kill()
             self.process.wait()
         self.process = None
+
+
+class OldNode(Node):
+    """A broker of the oldest version."""
+
+    version = "oldest.kafka.version"
+
+
+class ZooKeeper(OldNode):
+    """What brokers needed before they were their own controllers."""
+
+    program = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
 
 class Cluster:
@@ -182,3 +198,30 @@ class Cluster:
         command += ["--isolation-level", "read_committed", "--timeout-ms", str(timeout_ms)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.stdout.splitlines()
+
+
+class OldCluster(Cluster):
+    """One broker of the oldest version that is promised, and its ZooKeeper."""
+
+    def __init__(self, folder: Path) -> None:
+        port, keeper = free_ports(2)
+        self.bootstrap = f"127.0.0.1:{port}"
+        place = folder / "zookeeper"
+        zookeeper = {"dataDir": str(place), "clientPort": str(keeper), "admin.enableServer": "false"}
+        known = ("auto.", "num.", "log.", "offsets.", "transaction.", "group.")
+        settings = {name: value for name, value in SETTINGS.items() if name.startswith(known)}
+        settings |= {
+            "broker.id": "1",
+            "zookeeper.connect": f"127.0.0.1:{keeper}",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "log.dirs": str(folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+        }
+        self.nodes = [ZooKeeper(0, place, keeper, zookeeper), OldNode(1, folder / "broker", port, settings)]
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.start()
+            node.wait()

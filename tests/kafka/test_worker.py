@@ -18,7 +18,7 @@ from kafka.errors import KafkaTimeoutError
 from river import anomaly, compose, preprocessing
 from streams import PATIENCE, Stream, events, sum_of, until, work, working
 from svead_kafka import ConfigurationError, GaveUp, Options, Worker
-from svead_kafka.client import wait_for_topics
+from svead_kafka.topics import wait_for_topics
 
 from svead_stream.record import schema
 
@@ -177,9 +177,9 @@ def test_topics_that_the_brokers_show_late_are_waited_for(stream: Stream, monkey
     creating = threading.Timer(1.0, stream.create, args=[{late: {"num_partitions": 3}}])
     creating.start()
     try:
-        monkeypatch.setattr("svead_kafka.client._NEWS_S", PATIENCE)
+        monkeypatch.setattr("svead_kafka.topics._NEWS_S", PATIENCE)
         assert wait_for_topics(admin, [stream.input, late]) == {stream.input: 4, late: 3}
-        monkeypatch.setattr("svead_kafka.client._NEWS_S", 0.2)
+        monkeypatch.setattr("svead_kafka.topics._NEWS_S", 0.2)
         with pytest.raises(KafkaTimeoutError, match="never-made"):  # a worker tries again after this one
             wait_for_topics(admin, [stream.input, "never-made"])
     finally:
