@@ -14,6 +14,10 @@ from typing import Any
 
 from svead_stream.spans import Span, rate, span
 
+# To be raised when the same parameters and events give other scores or alerts than before, or when models that were
+# saved before cannot be read. Where a model goes on for months, as in Kafka's topics, it tells whether it may.
+MODEL_VERSION = 2  # models of release 0.1 had one memory
+
 
 @dataclass(frozen=True)
 class Parameter:

@@ -239,7 +239,7 @@ class Assignment:
         new: dict[TopicPartition, Partition] = {}
         for known in self._look_up(gained, bounds, marked):
             self._still_here(rebalances)
-            offset, is_new, passed_over = settle(known, self._options)
+            offset, is_new, passed_over = settle(known, self._options, self._maker.fingerprint)
             partition = Partition(known.source, self._maker, known.found, self._states.load)
             self._replay(partition, max(partition.position, known.first), offset, rebalances)
             partition.replay([], offset)  # the answers that were taken after the last event
@@ -322,8 +322,8 @@ class Assignment:
         all_known = [known(*one) for one in self._states.scan(sources).items()]
         # Whoever committed offsets wrote a checkpoint before that fits, unless the group is older than its models,
         # the options are others now, or somebody has moved the offsets: then nothing more is found, either.
-        fingerprint = self._options.fingerprint
-        doubtful = [one.source for one in all_known if one.committed is not None and not one.fits(fingerprint)]
+        mine = self._maker.fingerprint
+        doubtful = [one.source for one in all_known if one.committed is not None and not one.fits(mine)]
         if not doubtful:
             return all_known
         log.info("offsets without state that fits: waiting for open transactions on %s", self._options.state)

@@ -140,6 +140,11 @@ class Maker:
         A filter to bytes and back. Needed for detectors of a kind that cannot be restored; `pickle` will do where
         nobody else can write to the state topic.
 
+    Attributes
+    ----------
+    fingerprint
+        What the numbers in a model depend on; of a detector that is given, only its class is known.
+
     Raises
     ------
     ConfigurationError
@@ -156,7 +161,10 @@ class Maker:
         if (dumps is None) != (loads is None):
             raise TypeError("dumps and loads come together: give both or none")
         self.options = options
+        self.fingerprint = options.fingerprint
         self._detector = detector or self._default
+        if detector is not None:  # its parameters are its maker's secret
+            self.fingerprint |= {"detector": {"class": type(detector(0)).__name__}}
         self._dumps = dumps or ConformalFilter.to_bytes
         self._loads = loads or ConformalFilter.from_bytes
         if dumps is None:  # better now than at the first restart

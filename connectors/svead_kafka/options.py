@@ -14,8 +14,10 @@ from svead_stream.parameters import (
     ALERT_WINDOW,
     ALERTS,
     BURN_IN,
+    DETECTOR,
     HOLD_OFF,
     INCIDENT_RATE,
+    MODEL_VERSION,
     PROTECT,
     TOP_FEATURES,
     Parameter,
@@ -270,8 +272,12 @@ class Options:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """What the numbers in a model depend on; saved beside it, and compared when it is restored."""
+        """What the numbers in a model depend on; saved beside it, and compared when it is restored.
+
+        All parameters in effect are in it, those that were not given too: another version may have other defaults.
+        """
         return {
+            "model_version": MODEL_VERSION,
             "model_per": self.model_per,
             "features": list(self.features),
             "ignore": list(self.ignore),
@@ -283,7 +289,7 @@ class Options:
             "burn_in": _plain(BURN_IN, self.burn_in),
             "alert_window": self.alert_window,
             "protect": self.protect,
-            "detector": dict(self.detector),
+            "detector": {parameter.name: parameter.default for parameter in DETECTOR} | dict(self.detector),
             # Models from before there were answers stay valid.
             **({"teach_false_alarms": True} if self.teach_false_alarms else {}),
             # And so do those of JSON events.

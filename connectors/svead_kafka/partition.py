@@ -47,6 +47,7 @@ from svead_kafka.events import Bad, Event, Names
 from svead_kafka.journal import Answer, Journal, Mark
 from svead_kafka.models import Maker, Model
 from svead_kafka.state_topic import Found, Record, Saved, checkpoint_record, journal_record, model_records
+from svead_stream import __version__
 from svead_stream.record import Verdict
 
 Key = bytes | None
@@ -232,7 +233,8 @@ class Partition:
         self.journal.keep(lambda answer: answer.key not in saved_now)
         if due:
             left = [since for key, since in self._unsaved.items() if key not in saved_now]
-            self._checkpoint = self._checkpoint | {"offset": min(left, default=self.position)}
+            told = {"offset": min(left, default=self.position), "version": __version__}
+            self._checkpoint = self._checkpoint | told
             yield [], checkpoint_record(group, self.source, self._checkpoint)
         if self.journal.is_due or (due and self.journal.is_stale):
             yield [], journal_record(group, self.source, self.journal)
@@ -265,5 +267,5 @@ def new_checkpoint(
 
     Of the topic it tells the id, and how many partitions it had.
     """
-    about = {"topic_id": topic_id, "partitions": partitions}
+    about = {"topic_id": topic_id, "partitions": partitions, "version": __version__}
     return {"offset": offset, "life": uuid4().hex, "options": fingerprint, **about}

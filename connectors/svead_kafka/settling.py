@@ -22,6 +22,7 @@ from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
 from svead_kafka.errors import StateError
+from svead_kafka.fingerprints import REMEDY, difference
 from svead_kafka.journal import Journal, Mark
 from svead_kafka.options import Options
 from svead_kafka.partition import new_checkpoint
@@ -98,8 +99,10 @@ class Settled(NamedTuple):
     gaps: list[Gap]
 
 
-def settle(known: Known, options: Options) -> Settled:
+def settle(known: Known, options: Options, fingerprint: dict[str, Any]) -> Settled:
     """Decide where a partition goes on; `known.found` is completed to what its models begin with.
+
+    `fingerprint` is of the models that would be made now.
 
     Raises
     ------
@@ -121,10 +124,10 @@ def settle(known: Known, options: Options) -> Settled:
         log.warning(told + "scored of the old one is lost with it", name, committed)
         keep = False
     elif committed is None:
-        committed, keep = _without_offsets(known, options)
+        committed, keep = _without_offsets(known, options, fingerprint)
     elif not keep:
         _refuse_lost_state(known, options)
-    elif _has_other_options(known, options):
+    elif _has_other_options(known, options, fingerprint):
         keep = False
     elif not has_all(found, known.mark):
         missing = f"the state topic {options.state} lacks answers or models that were committed with offset {committed}"
@@ -139,7 +142,7 @@ def settle(known: Known, options: Options) -> Settled:
     if offset > committed:
         gaps.append(Gap(known.source, committed, offset, DELETED))
     if not keep:
-        found.checkpoint = new_checkpoint(offset, options.fingerprint, known.topic_id, known.partitions)
+        found.checkpoint = new_checkpoint(offset, fingerprint, known.topic_id, known.partitions)
         found.models = {}
         log.info("%s: new models, from offset %d", name, offset)
         return Settled(offset, True, gaps)
@@ -162,7 +165,7 @@ def check_end(source: TopicPartition, committed: int, end: int) -> None:
         )
 
 
-def _without_offsets(known: Known, options: Options) -> tuple[int, bool]:
+def _without_offsets(known: Known, options: Options, fingerprint: dict[str, Any]) -> tuple[int, bool]:
     """Where a group without offsets begins, and whether with the models that were found."""
     if known.found.checkpoint is None:
         if known.grown and options.start == "latest":
@@ -170,7 +173,7 @@ def _without_offsets(known: Known, options: Options) -> tuple[int, bool]:
         return (known.first if options.start == "earliest" or known.grown else known.end), False
     # All that is saved was committed once, so the models are those of an uninterrupted run there.
     committed = saved_up_to(known.found)
-    keep = not _has_other_options(known, options)
+    keep = not _has_other_options(known, options, fingerprint)
     log.warning(
         "%s: the group's offsets are gone; going on at %d, where the state is. Events from there on that were scored "
         "before are scored again",
@@ -180,13 +183,11 @@ def _without_offsets(known: Known, options: Options) -> tuple[int, bool]:
     return committed, keep
 
 
-def _has_other_options(known: Known, options: Options) -> bool:
-    then = _checkpoint(known.found)["options"]
-    if then == options.fingerprint:
+def _has_other_options(known: Known, options: Options, fingerprint: dict[str, Any]) -> bool:
+    checkpoint = _checkpoint(known.found)
+    if checkpoint["options"] == fingerprint:
         return False
-    _refuse(
-        f"the models of {known.name} were made with other options ({_difference(then, options.fingerprint)})", options
-    )
+    _refuse(f"the models of {known.name} {difference(checkpoint, fingerprint)}", options)
     return True
 
 
@@ -201,7 +202,7 @@ def _refuse_lost_state(known: Known, options: Options) -> None:
 
 def _refuse(why: str, options: Options) -> None:
     if options.if_changed == "fail":
-        raise StateError(f"{why}; take another group, or begin with new models by --if-changed restart")
+        raise StateError(f"{why}; {REMEDY}")
     log.warning("%s: beginning with new models", why)
 
 
@@ -231,8 +232,3 @@ def _life(found: Found) -> str:
 def _journal(found: Found) -> Journal:
     """The journal of the models that were found; an empty one if there is none of their life."""
     return (found.journal or Journal("")).of_life(_life(found))
-
-
-def _difference(then: dict[str, Any], now: dict[str, Any]) -> str:
-    names = sorted(name for name in then.keys() | now.keys() if then.get(name) != now.get(name))
-    return ", ".join(f"{name}: {then.get(name)!r} then, {now.get(name)!r} now" for name in names)

@@ -4,7 +4,8 @@ The topic is compacted: of each record key the newest record stays. Three kinds 
 JSON array so that any client can read the keys:
 
 - ``[group, topic, partition]``: the *checkpoint* of an input partition, a JSON object. ``offset`` says from where the
-  partition has to be replayed, ``life`` names the line of models it belongs to, ``options`` what they were made with.
+  partition has to be replayed, ``life`` names the line of models it belongs to, ``options`` what they were made with,
+  ``version`` which release has written it.
 - ``[group, topic, partition, key, i]``: piece i of a model. ``key`` is null, or the message key in hexadecimal where
   each key has a model. Headers tell the life, the offset up to which the model has learned, how many of the answers to
   its partition it has seen (none if it is not told), and the number of pieces.

@@ -72,11 +72,11 @@ def known(
     ],
 )
 def test_where_a_partition_goes_on(case: Known, options: Options, offset: int, is_new: bool, gaps: list[Gap]) -> None:
-    settled = settle(case, options)
+    settled = settle(case, options, OPTIONS.fingerprint)
     assert settled == (offset, is_new, gaps)
     checkpoint = case.found.checkpoint
     assert checkpoint is not None
-    assert checkpoint["options"] == options.fingerprint
+    assert checkpoint["options"] == OPTIONS.fingerprint
     assert (checkpoint["life"] != "a") == is_new
     if is_new:
         assert (checkpoint["offset"], checkpoint["topic_id"], case.found.models) == (offset, case.topic_id, {})
@@ -87,8 +87,14 @@ def test_where_a_partition_goes_on(case: Known, options: Options, offset: int, i
     ("case", "told"),
     [
         pytest.param(known(None, 80), "has no models of in/0, though the group has committed offset 80", id="lost"),
-        pytest.param(known(50, 80, options={}), "were made with other options", id="options"),
-        pytest.param(known(50, None, None, options={}), "were made with other options", id="options without offsets"),
+        pytest.param(
+            known(50, 80, options=OPTIONS.fingerprint | {"time": "t"}), "were made with other options", id="options"
+        ),
+        pytest.param(
+            known(50, None, None, options=OPTIONS.fingerprint | {"time": "t"}),
+            "were made with other options",
+            id="options without offsets",
+        ),
         pytest.param(known(50, 80, OTHER), "lacks answers or models that were committed with offset 80", id="life"),
         pytest.param(known(50, 30, OTHER), "lacks answers or models that were committed with offset 30", id="back"),
         pytest.param(known(50, 80, Mark("a", 3), journal=Journal("a", 2)), "lacks answers or models", id="journal"),
@@ -97,13 +103,13 @@ def test_where_a_partition_goes_on(case: Known, options: Options, offset: int, i
 )
 def test_what_would_mean_new_models_is_refused(case: Known, told: str) -> None:
     with pytest.raises(StateError, match=told) as caught:
-        settle(case, OPTIONS)
+        settle(case, OPTIONS, OPTIONS.fingerprint)
     assert "--if-changed restart" in str(caught.value)
 
 
 def test_offsets_beyond_the_end_are_tried_again() -> None:
     with pytest.raises(KafkaTimeoutError, match=r"read in/0 up to offset 80, but it ends at 70.*kafka replay"):
-        settle(known(50, 80, bounds=(0, 70)), OPTIONS)
+        settle(known(50, 80, bounds=(0, 70)), OPTIONS, OPTIONS.fingerprint)
 
 
 def test_gaps_say_what_happened_where_and_what_to_do() -> None:
