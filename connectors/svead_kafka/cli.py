@@ -62,12 +62,13 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
         raise click.BadParameter(f"{path} cannot be read: {error}") from None
     values = {name.replace("-", "_"): value for name, value in values.items()}
     known = {one.name: one for one in ctx.command.params}
-    unknown = sorted(values.keys() - known.keys())
+    others = {one.name for one in kafka.params}  # commands beside the worker take its file, and what is theirs of it
+    unknown = sorted(values.keys() - known.keys() - others)
     if unknown:
         why = old_spelling("--" + unknown[0].replace("_", "-"), ctx.command) or "it is no option of this command"
         raise click.BadParameter(f"{path} sets {unknown[0]!r}, but {why}")
     for name, value in values.items():
-        if isinstance(value, str) and getattr(known[name], "multiple", False):
+        if isinstance(value, str) and getattr(known.get(name), "multiple", False):
             values[name] = [value]
     ctx.default_map = {**(ctx.default_map or {}), **values}
 
@@ -275,3 +276,81 @@ def answer(topic: str, source: str, anomaly: bool, false_alarm: bool, key: str |
     client = tools.client(where["bootstrap"], where["client_config"])
     tools.answer(client, topic, source, anomaly, key)
     click.echo(f"told {topic} that {source} was {'an anomaly' if anomaly else 'a false alarm'}", err=True)
+
+
+_ANEW_OPTIONS = [
+    _CONFIG,
+    _BOOTSTRAP,
+    _option("--group", help="The workers' group."),
+    names_option("--input", envvar=_variable("input"), help="Input topics. [default: all that the group has read]"),
+    click.option("--partition", "partitions", type=int, multiple=True, help="Of these topics. [default: all]"),
+    _option("--output", help="The workers' output topic, by which the state topic is found."),
+    _option("--state", help="The state topic. [default: the output topic, with -state]"),
+    _CLIENT,
+    click.option("--yes", is_flag=True, help="Do it. Without this, only the plan is shown."),
+]
+
+
+@kafka.command()
+@with_options(_ANEW_OPTIONS)
+def reset(**given: Any) -> None:
+    """Forget the models of a group; its workers go on with new ones."""
+    _begin_anew(None, **given)
+
+
+@kafka.command()
+@click.option(
+    "--from",
+    "begin",
+    required=True,
+    metavar="WHERE",
+    help="earliest, latest, an offset, or a time (ISO 8601, UTC unless it says otherwise).",
+)
+@with_options(_ANEW_OPTIONS)
+def replay(begin: str, **given: Any) -> None:
+    """Move the offsets of a group, and let it begin there with new models."""
+    _begin_anew(begin, **given)
+
+
+def _begin_anew(
+    begin: str | None,
+    group: str,
+    input: tuple[str, ...],
+    partitions: tuple[int, ...],
+    output: str | None,
+    state: str | None,
+    yes: bool,
+    **where: Any,
+) -> None:
+    from svead_kafka import tools
+    from svead_kafka.anew import Anew
+    from svead_kafka.client import Clients
+
+    if not output and not state:
+        raise ConfigurationError("which models? Name the workers' --output topic, or their --state topic")
+    properties = tools.client(where["bootstrap"], where["client_config"])
+    topics = input or tuple(tools.topics_of(properties, group))
+    if not topics:
+        raise ConfigurationError(f"group {group!r} has committed nothing: name the topics by --input")
+    options = Options(
+        bootstrap=where["bootstrap"],
+        group=group,
+        input=topics,
+        output=output or f"{state}-output",  # nothing is written there
+        state=state or "",
+        client={name: value for name, value in properties.items() if name != "bootstrap_servers"},
+    )
+    anew = Anew(Clients(options), partitions, begin)
+    plan = anew.plan()
+    if not plan:
+        click.echo(f"group {group!r} has neither offsets nor models of {', '.join(topics)}: there is nothing to do")
+        return
+    for step in plan:
+        click.echo(step)
+    if any(step.goes_back for step in plan):
+        click.echo("what is scored again is written again: scored events, incidents and dead letters come twice")
+    if not yes:
+        click.echo("nothing was done; add --yes to carry this out")
+        return
+    anew.carry_out(plan)
+    click.echo(f"done: workers of group {group!r} will begin there with new models")

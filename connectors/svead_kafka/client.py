@@ -97,6 +97,18 @@ def checked(properties: Mapping[str, Any]) -> dict[str, Any]:
     return dict(properties)
 
 
+def look_for_broker(places: list[str], properties: Mapping[str, Any]) -> None:
+    """Raise unless a broker takes connections at one of these places."""
+    if any("proxy" in name for name in properties):
+        return  # brokers are not reached directly
+    for place in places:
+        host, _, port = place.rpartition(":")
+        with suppress(OSError, ValueError):
+            socket.create_connection((host.strip("[]") or place, int(port or 9092)), timeout=5).close()
+            return
+    raise KafkaConnectionError(f"no broker answers at {','.join(places)}")
+
+
 class LastComplaint(logging.Handler):
     """Remembers what the client complained about last in its log: its exceptions often don't tell."""
 
@@ -128,14 +140,7 @@ class Clients:
 
         A client whose constructor fails leaves a thread behind that goes on trying, so none is made in vain.
         """
-        if any("proxy" in name for name in self._client):
-            return  # brokers are not reached directly
-        for place in self._bootstrap:
-            host, _, port = place.rpartition(":")
-            with suppress(OSError, ValueError):
-                socket.create_connection((host.strip("[]") or place, int(port or 9092)), timeout=5).close()
-                return
-        raise KafkaConnectionError(f"no broker answers at {self.options.bootstrap}")
+        look_for_broker(self._bootstrap, self._client)
 
     def _for(self, kind: Any, **ours: Any) -> dict[str, Any]:
         own = {name: value for name, value in self._client.items() if name in kind.DEFAULT_CONFIG}

@@ -70,6 +70,15 @@ class Record:
     headers: list[tuple[str, bytes]]
 
 
+@dataclass(frozen=True, slots=True)
+class StateKey:
+    """A checkpoint or a piece of a model that is in the state topic: its partition and key, and the model's name."""
+
+    partition: int
+    key: bytes
+    model: str | None
+
+
 def state_partition(source: TopicPartition, partitions: int) -> int:
     """The partition of the state topic in which the models of an input partition live."""
     return int((crc32(source.topic.encode()) + source.partition) % partitions)
@@ -115,7 +124,7 @@ class StateReader:
         self._group = group
         self._timeout = timeout
 
-    def close(self, timeout_ms: int) -> None:
+    def close(self, timeout_ms: int | None = None) -> None:
         """Close the connection."""
         self._consumer.close(timeout_ms=timeout_ms)
 
@@ -162,6 +171,24 @@ class StateReader:
             log.warning(told, record.topic, record.partition, record.offset)
             return None
         return (TopicPartition(topic, partition), rest) if group == self._group else None
+
+    def keys(self, end: Callable[[TopicPartition], int]) -> dict[TopicPartition, list[StateKey]]:
+        """All checkpoints and pieces of models of the group, by input partition."""
+        found: dict[tuple[int, bytes], tuple[TopicPartition, StateKey]] = {}
+        for number in sorted(self._consumer.partitions_for_topic(self._topic) or ()):
+            for record in self._all(TopicPartition(self._topic, number), end):
+                named = self._name(record)
+                if named is None or named[1] == [_JOURNAL]:
+                    continue
+                source, rest = named
+                found.pop((number, record.key), None)
+                if record.value is not None:
+                    one = StateKey(number, record.key, repr(rest[0]) if rest else None)
+                    found[number, record.key] = (source, one)
+        by_source: dict[TopicPartition, list[StateKey]] = {}
+        for source, one in found.values():
+            by_source.setdefault(source, []).append(one)
+        return by_source
 
     def load(self, source: TopicPartition, saved: Saved) -> bytes:
         """The bytes of a saved model."""

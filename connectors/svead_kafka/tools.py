@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,13 +17,30 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 
-from svead_kafka.client import read_client_config
+from svead_kafka.client import look_for_broker, read_client_config
 from svead_kafka.errors import ConfigurationError
 
 
 def client(bootstrap: str, config: Path | None) -> dict[str, Any]:
     """Properties that all clients here share."""
     return {"bootstrap_servers": bootstrap.split(","), **(read_client_config(config) if config else {})}
+
+
+@contextmanager
+def administration(properties: dict[str, Any]) -> Iterator[Any]:
+    """An admin client, if a broker answers."""
+    look_for_broker(properties["bootstrap_servers"], properties)
+    admin = KafkaAdminClient(**_fit(properties, KafkaAdminClient))
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
+def topics_of(properties: dict[str, Any], group: str) -> list[str]:
+    """The topics of which a group has committed offsets."""
+    with administration(properties) as admin:
+        return sorted({source.topic for source in admin.list_group_offsets(group)[group]})
 
 
 def _fit(properties: dict[str, Any], kind: Any) -> dict[str, Any]:
@@ -96,12 +113,8 @@ def _check(futures: list[Any]) -> None:
 
 
 def _create(properties: dict[str, Any], topic: str, partitions: int) -> None:
-    admin = KafkaAdminClient(**_fit(properties, KafkaAdminClient))
-    try:
-        with suppress(TopicAlreadyExistsError):
-            admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
-    finally:
-        admin.close()
+    with administration(properties) as admin, suppress(TopicAlreadyExistsError):
+        admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
 
 
 def _rows(file: str) -> Iterator[tuple[Any, bytes]]:

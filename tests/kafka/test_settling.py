@@ -16,6 +16,7 @@ SOURCE = TopicPartition("in", 0)
 OPTIONS = Options(input=["in"], output="out")
 ANEW = Options(input=["in"], output="out", if_changed="restart")
 LATEST = Options(input=["in"], output="out", start="latest")
+OTHERS = OPTIONS.fingerprint | {"time": "t"}
 OURS, OTHER = Mark("a", 0), Mark("b", 0)
 
 
@@ -87,11 +88,9 @@ def test_where_a_partition_goes_on(case: Known, options: Options, offset: int, i
     ("case", "told"),
     [
         pytest.param(known(None, 80), "has no models of in/0, though the group has committed offset 80", id="lost"),
+        pytest.param(known(50, 80, options=OTHERS), "were made with other options", id="options"),
         pytest.param(
-            known(50, 80, options=OPTIONS.fingerprint | {"time": "t"}), "were made with other options", id="options"
-        ),
-        pytest.param(
-            known(50, None, None, options=OPTIONS.fingerprint | {"time": "t"}),
+            known(50, None, None, options=OTHERS),
             "were made with other options",
             id="options without offsets",
         ),
