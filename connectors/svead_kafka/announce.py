@@ -92,7 +92,10 @@ class Announcer:
             name = self._options.time
             why = "no time stamp of Kafka" if name is None else f"no ISO 8601 and no epoch in {name!r}"
             count = odd["missing_times"]
-            log.warning("%s/%d: events without a time, %d so far (%s); more are only counted", *source, count, why)
+            place = {"topic": source.topic, "partition": source.partition}
+            log.warning(
+                "%s/%d: events without a time, %d so far (%s); more are only counted", *source, count, why, extra=place
+            )
 
     def close(self) -> None:
         """Send what is left, if that is soon done."""
@@ -102,6 +105,7 @@ class Announcer:
 def _log_bad(bad: list[Bad], what: str) -> None:
     for one in bad[:10]:
         record = one.record
-        log.warning("no %s at %s/%d offset %d: %s", what, record.topic, record.partition, record.offset, one.reason)
+        place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
+        log.warning("no %s at %s/%d offset %d: %s", what, *place.values(), one.reason, extra=place)
     if len(bad) > 10:
         log.warning("and %d more in the same batch; --dead-letters keeps them", len(bad) - 10)

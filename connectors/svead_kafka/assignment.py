@@ -182,7 +182,16 @@ class Assignment:
 
     def settled(self) -> dict[TopicPartition, Partition]:
         """The partitions, if they are surely still ours."""
-        return self.partitions if self._restored == self._rebalances.count else {}
+        return self.partitions if self.is_restored else {}
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the models of all partitions that are ours, if any, are here."""
+        return self._restored == self._rebalances.count
+
+    def is_connected(self) -> bool:
+        """Whether the member of the group has a connection to some broker. Safe to call from another thread."""
+        return any(one.connected for one in list(self._consumer._manager._conns.values()))
 
     def ends(self) -> dict[TopicPartition, int]:
         """Where the partitions of the input end now, for readers."""
@@ -192,8 +201,7 @@ class Assignment:
 
     def is_past(self, ends: dict[TopicPartition, int]) -> bool:
         """Whether all partitions of ours were scored up to these offsets; not known during a rebalance."""
-        settled = self._restored == self._rebalances.count
-        return settled and all(
+        return self.is_restored and all(
             partition.committed_position is not None and partition.committed_position >= ends.get(source, 0)
             for source, partition in self.partitions.items()
         )

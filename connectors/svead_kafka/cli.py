@@ -8,7 +8,6 @@ Each option can also be given as an environment variable (``SVEAD_KAFKA_`` and i
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from svead_kafka import logs
 from svead_kafka.errors import EXIT_GAVE_UP, EXIT_STALLED, ConfigurationError, GaveUp
 from svead_kafka.options import Options
 from svead_stream.cli.options import GONE, RENAMED, Decorator, names_option, old_spelling, option, with_options
@@ -79,6 +79,13 @@ def _check_environment(ctx: click.Context) -> None:
         why = old_spelling(name, ctx.command)
         if why and _variable(name) in os.environ:
             raise click.UsageError(f"{_variable(name)} is set, but {why}")
+
+
+def _log_format(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Asked for before the other options, so that also what is wrong with those is told in JSON."""
+    if value == "json" and not ctx.resilient_parsing:
+        logs.stderr_to_json()
+    return value
 
 
 _CONFIG = _option(
@@ -141,11 +148,31 @@ _WORKER_OPTIONS = [
     _option("--until-end", is_flag=True, help="Score what is there now, and exit."),
     _option("--max-retries", type=int, help="Failures in a row before giving up."),
     _option("--stall-timeout", type=float, help="Seconds without progress before the process ends."),
-    _option("--metrics-port", type=click.IntRange(1, 65535), help="Port for Prometheus."),
+    _option(
+        "--metrics-port", type=click.IntRange(1, 65535), help="Port for Prometheus (/metrics), /healthz and /readyz."
+    ),
     _option("--metrics-host", help="Address that the port listens on."),
     *(_parameter(parameter) for parameter in (*ALERTS, *DETECTOR)),
     _option("--on-incident", metavar="CMD", help="Command to run when an incident opens or closes."),
     _option("--webhook", metavar="URL", help="Address to post JSON to when an incident opens or closes."),
+    click.option(
+        "--log-format",
+        type=click.Choice(logs.FORMATS),
+        default="text",
+        show_default=True,
+        envvar=_variable("log_format"),
+        is_eager=True,
+        callback=_log_format,
+        help="How to write the log to stderr.",
+    ),
+    click.option(
+        "--log-level",
+        type=click.Choice(logs.LEVELS),
+        default="info",
+        show_default=True,
+        envvar=_variable("log_level"),
+        help="The least serious lines to log.",
+    ),
     _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),
 ]
 
@@ -165,14 +192,16 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     Exit codes: 75 the cluster stayed out of reach, 76 no progress; restart the worker on both.
     """
     if ctx.invoked_subcommand is not None:
+        logs.stderr_to_text()  # the commands beside the worker talk to people
         return
     _check_environment(ctx)
     _on_signals(lambda *_: sys.exit(0))  # while it is being loaded there is nothing to finish
-    _set_up_logging(given.pop("verbose"))
+    logs.set_up(given.pop("log_format"), given.pop("log_level"), given.pop("verbose"))
     options = options_from(ctx, given)
     from svead_kafka.worker import Worker
 
     worker = Worker(options)
+    worker.warm_up()
 
     def leave(*_: Any) -> None:
         worker.stop()
@@ -182,7 +211,6 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
 
     _on_signals(leave)
     # What is loaded by now stays; without it, the collector of garbage has a third of the work.
-    worker.warm_up()
     gc.collect()
     gc.freeze()
     try:
@@ -213,12 +241,6 @@ def options_from(ctx: click.Context, given: dict[str, Any]) -> Options:
     file = given.pop("client_config")
     client = read_client_config(file) if file else {}
     return Options(**given, detector=said, client=client)
-
-
-def _set_up_logging(verbose: bool) -> None:
-    shown = logging.StreamHandler(sys.stderr)
-    shown.addFilter(lambda record: verbose or not record.name.startswith("kafka."))
-    logging.basicConfig(handlers=[shown], level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
 
 @kafka.command()

@@ -42,7 +42,7 @@ _POLLED = 500  # answers read at a time
 _MOST_WAITING, _MOST_BYTES = 5_000, 8_000_000  # answers in memory; while there are more, no others are read
 _SECONDS = 1.0  # for the answers of a transaction, some of which have to be looked up
 _WAIT_S = 60.0
-_VERDICTS = {True: "anomaly", False: "false_alarm", None: "unknown"}
+VERDICTS = {True: "anomaly", False: "false_alarm", None: "unknown"}
 
 
 class Said(NamedTuple):
@@ -182,7 +182,7 @@ class Feedback:
         if reason is not None:
             outcome.refused.append(Bad(said.record, reason))
         else:
-            outcome.answers[_VERDICTS[is_anomaly]] += 1
+            outcome.answers[VERDICTS[is_anomaly]] += 1
         return True
 
     def _give(self, said: Said, is_anomaly: bool, partition: Partition) -> str | None:

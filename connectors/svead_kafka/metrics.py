@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+import kafka
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+import svead_stream
+from svead_kafka.feedback import VERDICTS
 
 _LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_RESTORES = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _PARTITION = ("topic", "partition")
 
 
@@ -16,8 +22,6 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.server: Any = None
-        self._thread: Any = None
         registry = self.registry
         self.events = Counter("svead_events", "Events scored and committed.", _PARTITION, registry=registry)
         self.alerts = Counter("svead_alerts", "Alerts among them.", _PARTITION, registry=registry)
@@ -67,17 +71,41 @@ class Metrics:
         self.models = Gauge("svead_models", "Models in memory.", registry=registry)
         self.retries = Counter("svead_retries", "Transactions and connections that failed.", registry=registry)
         self.rebalances = Counter("svead_rebalances", "Changes of the assigned partitions.", registry=registry)
+        self.restore = Histogram(
+            "svead_restore_seconds",
+            "Restoring the models of the assigned partitions.",
+            buckets=_RESTORES,
+            registry=registry,
+        )
+        self.last_commit = Gauge(
+            "svead_last_commit_timestamp_seconds",
+            "When a transaction was last committed, 0 for not yet.",
+            registry=registry,
+        )
+        self.ready = Gauge("svead_ready", "1 when /readyz says so.", registry=registry)
+        self.broker_up = Gauge("svead_broker_up", "1 while a connection to a broker is open.", registry=registry)
+        build = {
+            "version": svead_stream.__version__,
+            "python": platform.python_version(),
+            "kafka_python": kafka.__version__,
+        }
+        self.build = Gauge("svead_build_info", "What runs here.", tuple(build), registry=registry)
+        self.build.labels(**build).set(1)
 
-    def serve(self, port: int, host: str) -> None:
-        """Answer Prometheus on a port, from a thread of its own."""
-        self.server, self._thread = start_http_server(port, addr=host, registry=self.registry)
+    def restored(self, places: Iterable[tuple[str, int]], seconds: float) -> None:
+        """Count a restore, and show the counters of its partitions before there is something to count.
 
-    def close(self) -> None:
-        """Free the port."""
-        if self.server is not None:
-            self.server.shutdown()
-            self.server.server_close()
-            self._thread.join()
+        Prometheus sees a counter grow only from the second value on, so one that began with the first dead letter
+        would alert nobody of it.
+        """
+        self.restore.observe(seconds)
+        counters = (self.events, self.alerts, self.incidents, self.closed, self.dead_letters, self.answers_refused)
+        for topic, partition in places:
+            label = (topic, str(partition))
+            for counter in (*counters, self.missing, self.missing_times, self.backward_times):
+                counter.labels(*label)
+            for verdict in VERDICTS.values():
+                self.answers.labels(*label, verdict)
 
     def forget(self, topic: str, partition: int) -> None:
         """Stop reporting gauges of a partition that another worker has now."""

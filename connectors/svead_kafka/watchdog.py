@@ -8,12 +8,12 @@ comes next begins there.
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 
 from kafka.errors import KafkaTimeoutError
@@ -53,6 +53,15 @@ def _end() -> None:
     os._exit(EXIT_STALLED)  # exit() would wait for the threads that hang
 
 
+def _stacks() -> str:
+    """Where each thread is, through the log and not beside it: that may be one object a line."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()
+    )
+
+
 class Watchdog:
     """A thread that acts when nobody has called `beat` for too long.
 
@@ -67,7 +76,7 @@ class Watchdog:
     def __init__(self, timeout: float, on_stall: Callable[[], None] = _end) -> None:
         self.timeout = timeout
         self.on_stall = on_stall
-        self._doing = "starting"
+        self.doing = "starting"
         self._last = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="svead-watchdog", daemon=True)
@@ -79,8 +88,13 @@ class Watchdog:
 
     def beat(self, doing: str) -> None:
         """Say that there was progress, and what comes next."""
-        self._doing = doing
+        self.doing = doing
         self._last = time.monotonic()
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the last beat; none as long as nobody watches, while the detector is being compiled."""
+        return time.monotonic() - self._last if self._thread.is_alive() else 0.0
 
     def stop(self) -> None:
         """End the watch."""
@@ -92,8 +106,7 @@ class Watchdog:
         while not self._stop.wait(min(1.0, self.timeout / 4)):
             silent = time.monotonic() - self._last
             if silent > self.timeout:
-                log.critical("no progress for %.0f s while %s: ending the process", silent, self._doing)
-                if sys.__stderr__ is not None:
-                    faulthandler.dump_traceback(file=sys.__stderr__)
+                log.critical("no progress for %.0f s while %s: ending the process", silent, self.doing)
+                log.critical("what the threads were at:\n%s", _stacks())
                 self.on_stall()
                 return

@@ -53,6 +53,7 @@ from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedEr
 
 from svead_kafka.announce import Announcer
 from svead_kafka.assignment import Assignment, AssignmentChanged
+from svead_kafka.brokers import BrokerWatch
 from svead_kafka.client import (
     REFUSED,
     TRANSACTION_TIMEOUT_MS,
@@ -61,9 +62,11 @@ from svead_kafka.client import (
     check_room,
     message_limits,
 )
+from svead_kafka.compiling import telling_of_compilation
 from svead_kafka.errors import ConfigurationError, GaveUp
 from svead_kafka.events import Event, decoder
 from svead_kafka.faults import permanent
+from svead_kafka.health import Health
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
@@ -123,6 +126,10 @@ class Worker:
         self._decoder = decoder(options)
         self._announcer = Announcer(options, self.metrics)
         self._watchdog = Watchdog(options.stall_timeout)
+        self._brokers = BrokerWatch(options.bootstrap, self.metrics)
+        self.health = Health(self.metrics, self._watchdog, self._unready)
+        self._phase = "starting"
+        self._is_warm = False
         self._transactional_id = options.transactional_id or f"{options.group}-{uuid4().hex[:12]}"
         self._stopping = threading.Event()
         self._complaint = LastComplaint()
@@ -146,7 +153,21 @@ class Worker:
         self._stopping.set()
 
     def warm_up(self) -> None:
-        """Compile what scoring needs before the group counts on this worker; `run` begins with it."""
+        """Compile what scoring needs before the group counts on this worker; `run` begins with it.
+
+        The metrics port answers from here on, since it may take a while.
+        """
+        if self._is_warm:
+            return
+        if self.options.metrics_port is not None:
+            self.health.serve(self.options.metrics_port, self.options.metrics_host)
+        self._phase = "compiling"
+        self._watchdog.beat("compiling")
+        with telling_of_compilation():
+            self._compile()
+        self._is_warm = True
+
+    def _compile(self) -> None:
         model = self._maker.new("", 0, None)
         if not isinstance(model.judge.detector, JudgesMany):
             return  # there is nothing to compile, and it may not know what to do with such an event
@@ -168,10 +189,9 @@ class Worker:
         ConfigurationError, StateError
             Trying again would not help.
         """
-        if self.options.metrics_port is not None:
-            self.metrics.serve(self.options.metrics_port, self.options.metrics_host)
         self.warm_up()
         self._watchdog.start()
+        self._brokers.start()
         client_log = logging.getLogger("kafka")
         client_log.addHandler(self._complaint)
         try:
@@ -186,13 +206,24 @@ class Worker:
         finally:
             self._disconnect()
             client_log.removeHandler(self._complaint)
+            self._brokers.stop()
             self._watchdog.stop()
             self._announcer.close()
-            self.metrics.close()
+            self.health.close()
+
+    def _unready(self) -> str:
+        """Why this worker does not do its part; nothing if it does."""
+        if self._stopping.is_set():
+            return "leaving"
+        if self._brokers.is_lost:
+            return "broker lost"
+        assignment = self._assignment
+        return "" if assignment is not None and assignment.is_restored else self._phase
 
     # connections
 
     def _connect(self) -> None:
+        self._phase = "connecting"
         self._watchdog.beat("connecting")
         self._clients.look_for_broker()
         if not self._topics.counts:
@@ -207,6 +238,8 @@ class Worker:
         )
         if self.options.until_end and not self._ends:
             self._ends = self._assignment.ends()
+        self._brokers.watch(self._assignment.is_connected)
+        self._phase = "joining"
 
     def _new_producer(self) -> None:
         self._close_producer()
@@ -228,7 +261,9 @@ class Worker:
             raise GaveUp("the client's sender does not end, and would disturb the next one")
 
     def _disconnect(self) -> None:
+        self._phase = "connecting"
         self._watchdog.beat("closing connections")
+        self._brokers.watch(None)
         if self._assignment is not None:
             self._assignment.close()
             self._assignment = None
@@ -298,10 +333,14 @@ class Worker:
     def _restore(self) -> None:
         assert self._assignment is not None
         self.metrics.rebalances.inc()
+        self._phase, began = "restoring", time.monotonic()
         with suppress(AssignmentChanged):  # the next poll finds out what is ours now
             new = self._assignment.restore()
+            self.metrics.restored(self._assignment.partitions, time.monotonic() - began)
             if new:
                 self._transact(new, {}, new=new)
+            return
+        self._phase = "joining"
 
     def _batch(self, polled: dict[TopicPartition, list[Any]]) -> None:
         assert self._assignment is not None
@@ -373,6 +412,7 @@ class Worker:
 
     def _committed(self, outcomes: dict[TopicPartition, Outcome], partitions: dict[TopicPartition, Partition]) -> None:
         """Step 5, after the commit."""
+        self.metrics.last_commit.set_to_current_time()
         for source, partition in partitions.items():
             size = partition.committed()
             if size is not None:

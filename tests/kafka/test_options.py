@@ -36,7 +36,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Any:
         def stop(self) -> None: ...
 
     monkeypatch.setattr(svead_kafka.worker, "Worker", Idle)
-    monkeypatch.setattr(command_line, "_set_up_logging", lambda verbose: None)
+    monkeypatch.setattr(command_line.logs, "set_up", lambda *_: None)
     monkeypatch.setattr(command_line.signal, "signal", lambda *_: None)
     monkeypatch.setattr(command_line.gc, "freeze", lambda: None)
 

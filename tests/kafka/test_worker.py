@@ -201,7 +201,7 @@ def test_metrics_count_what_was_committed_and_listen_on_the_loopback_only(stream
     with working(options) as worker:
         until(lambda: sum_of(worker.metrics.events) + sum_of(worker.metrics.dead_letters) == 501)
         until(lambda: [lag.value for one in worker.metrics.lag.collect() for lag in one.samples] == [0.0] * 4)
-        assert worker.metrics.server.server_address == ("127.0.0.1", port)
+        assert worker.health.server.server_address == ("127.0.0.1", port)
         page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE).read().decode()
     lines = [line for line in page.splitlines() if not line.startswith("#")]
     totals: dict[str, float] = {}
