@@ -78,12 +78,14 @@ class Watchdog:
         self.on_stall = on_stall
         self.doing = "starting"
         self._last = time.monotonic()
+        self._is_watching = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="svead-watchdog", daemon=True)
 
     def start(self) -> None:
         """Begin to watch."""
         self._last = time.monotonic()
+        self._is_watching = True
         self._thread.start()
 
     def beat(self, doing: str) -> None:
@@ -94,10 +96,11 @@ class Watchdog:
     @property
     def silent(self) -> float:
         """Seconds since the last beat; none as long as nobody watches, while the detector is being compiled."""
-        return time.monotonic() - self._last if self._thread.is_alive() else 0.0
+        return time.monotonic() - self._last if self._is_watching else 0.0
 
     def stop(self) -> None:
         """End the watch."""
+        self._is_watching = False
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
