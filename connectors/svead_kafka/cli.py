@@ -8,6 +8,7 @@ Each option can also be given as an environment variable (``SVEAD_KAFKA_`` and i
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import sys

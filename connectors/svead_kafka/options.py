@@ -122,7 +122,7 @@ class Options:
     stall_timeout
         Seconds without progress after which the process ends itself.
     metrics_port, metrics_host
-        Where Prometheus finds the metrics; no port, no server.
+        Where ``/metrics``, ``/healthz`` and ``/readyz`` are found; no port, no server.
     """
 
     bootstrap: str = "localhost:9092"

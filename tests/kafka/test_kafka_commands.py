@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import signal
 import subprocess
 import sys
@@ -12,7 +10,6 @@ from pathlib import Path
 import orjson
 from broker import Cluster, free_ports
 from streams import PATIENCE, Stream, client_file, command, events, spawn, sum_of, until, work, working
-from svead_kafka.metrics import Metrics
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "kafka"
 SECRET = "correct-horse-battery"
@@ -156,11 +153,3 @@ def test_a_commit_that_hangs_ends_the_process_and_the_next_one_finishes(
     work(stream, options, 3000)
     work(stream, quiet, 3000)
     assert stream.scored(options) == stream.scored(quiet)
-
-
-def test_the_dashboard_asks_for_metrics_that_exist() -> None:
-    dashboard = json.loads((EXAMPLE / "grafana" / "dashboard.json").read_text())
-    asked = {name for panel in dashboard["panels"] for target in panel["targets"]
-             for name in re.findall(r"svead_[a-z_]+", target["expr"])}  # fmt: skip
-    known = {metric.name for metric in Metrics().registry.collect()}
-    assert {re.sub(r"_(total|bucket)$", "", name) for name in asked} == known
