@@ -227,12 +227,37 @@ def _kind(value: Any) -> str:
 
 def scored(event: Event, verdict: Verdict, top_features: int, include_event: bool) -> bytes:
     """The value of a scored event, as `svead_stream.record.schema` describes it."""
-    record = event.record
     value = verdict.record(top_features)
-    value["source"] = _place(record)
+    value["source"] = _place(event.record)
     if include_event:
         value["event"] = orjson.Fragment(event.json)  # not encoded again
     return orjson.dumps(value)
+
+
+def all_scored(results: Sequence[tuple[Event, Verdict]], top_features: int, include_event: bool) -> list[bytes]:
+    """The values of scored events of one partition, byte for byte those of `scored`.
+
+    Most are no alerts and differ in numbers only. All of these are encoded at once, and what is between them is always
+    the same.
+    """
+    if not results:
+        return []
+    numbers = [(verdict.score, verdict.p_value, event.record.offset) for event, verdict in results]
+    texts = iter(orjson.dumps([number for three in numbers for number in three])[1:-1].split(b","))
+    first = results[0][0].record
+    source = orjson.dumps({"topic": first.topic, "partition": first.partition})[:-1]
+    before, between = b'{"score":', b',"p_value":'
+    behind = b',"alert":false,"source":' + source + b',"offset":'
+    values: list[bytes] = []
+    for (event, verdict), score, p_value, offset in zip(results, texts, texts, texts, strict=True):
+        if verdict.alert or verdict.reasons is not None or verdict.incident is not None:
+            values.append(scored(event, verdict, top_features, include_event))
+        elif include_event:
+            parts = (before, score, between, p_value, behind, offset, b'},"event":', event.json, b"}")
+            values.append(b"".join(parts))
+        else:
+            values.append(b"".join((before, score, between, p_value, behind, offset, b"}}")))
+    return values
 
 
 def incident(event: Event, change: Incident, top_features: int, keyed: bool) -> dict[str, Any]:

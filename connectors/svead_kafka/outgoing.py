@@ -11,7 +11,8 @@ import orjson
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from svead_kafka.events import Bad, Event, copied_headers, dead_letter_headers, incident, incident_key, scored
+from svead_kafka.bulk import Message, fits, send_all, send_each
+from svead_kafka.events import Bad, Event, all_scored, copied_headers, dead_letter_headers, incident, incident_key
 from svead_kafka.options import Options
 from svead_kafka.state_topic import Record, state_partition
 from svead_stream.record import Verdict
@@ -45,6 +46,7 @@ class Outgoing:
         self._counts = counts
         self._limits = limits
         self._futures: list[Any] = []
+        self._send = send_all if fits(producer) else send_each
 
     def outcome(self, source: TopicPartition, outcome: Outcome) -> None:
         """All that others are to read of a partition."""
@@ -55,22 +57,15 @@ class Outgoing:
     def scored(self, source: TopicPartition, results: list[tuple[Event, Verdict]]) -> None:
         """Scored events: key, timestamp and headers as they came."""
         topic = self._options.output
-        top, include = self._options.top_features, self._options.include_event
-        same = self._counts[topic] == self._counts[source.topic]
-        for event, verdict in results:
-            record = event.record
-            # The same number of partitions keeps their order; else the key decides, as it does for other producers.
-            partition = source.partition if same else None if record.key is not None else self._folded(source, topic)
-            self._futures.append(
-                self._producer.send(
-                    topic,
-                    value=scored(event, verdict, top, include),
-                    key=record.key,
-                    headers=copied_headers(record) if record.headers else None,
-                    partition=partition,
-                    timestamp_ms=_timestamp(record),
-                )
-            )
+        values = all_scored(results, self._options.top_features, self._options.include_event)
+        messages = [_message(event.record, value) for (event, _), value in zip(results, values, strict=True)]
+        if self._counts[topic] == self._counts[source.topic]:
+            # The same number of partitions keeps their order.
+            self._futures += self._send(self._producer, topic, source.partition, messages)
+            return
+        for message in messages:  # else the key decides, as it does for other producers
+            partition = None if message.key is not None else self._folded(source, topic)
+            self._futures += send_each(self._producer, topic, partition, [message])
 
     def incidents(self, source: TopicPartition, results: list[tuple[Event, Verdict]]) -> None:
         """What is told of incidents, in the order of the events; all of one incident is in one partition."""
@@ -148,6 +143,10 @@ class Outgoing:
 
     def _folded(self, source: TopicPartition, topic: str) -> int:
         return int(source.partition % self._counts[topic])
+
+
+def _message(record: Any, value: bytes) -> Message:
+    return Message(_timestamp(record), record.key, value, copied_headers(record) if record.headers else None)
 
 
 def _size(value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]) -> int:
