@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by the number that a batch of records carries
+KEYS = 4  # in each partition, and messages without one
 LARGEST = 20_000  # bytes of an event, for the worker
 BAD = 0.01  # the share of messages that are no events
 IN_TRANSACTIONS = 0.5  # of the batches that are sent
@@ -77,7 +78,7 @@ class Messages:
     def _message(self, value: bytes | None, kind: str, partition: int | None = None) -> Message:
         rng, number = self._rng, self._count
         self._count += 1
-        key = None if rng.random() < 0.05 and value is not None else b"k%d" % rng.randrange(9)
+        key = None if rng.random() < 0.05 and value is not None else b"k%d" % rng.randrange(KEYS)
         return Message(number, rng.randrange(self._partitions) if partition is None else partition, key, value, kind)
 
 
@@ -176,9 +177,7 @@ class Sender(threading.Thread):
 
         while True:
             try:
-                producer.produce(
-                    self._topic, message.value, message.key, message.partition, delivered, headers=headers
-                )
+                producer.produce(self._topic, message.value, message.key, message.partition, delivered, headers=headers)
                 return
             except BufferError:
                 producer.poll(0.1)
