@@ -59,6 +59,7 @@ class Announcer:
         metrics.dead_letters.labels(*label).inc(len(bad))
         self._tombstones(source, outcome.tombstones)
         metrics.answers_refused.labels(*label).inc(len(outcome.refused))
+        metrics.restamped.labels(*label).inc(outcome.restamped)
         for said, count in outcome.answers.items():
             metrics.answers.labels(*label, said).inc(count)
         opened, closed = metrics.incidents.labels(*label), metrics.closed.labels(*label)

@@ -7,12 +7,13 @@ its sender. The records behind it are written straight into the batch that is op
 bytes are the same.
 
 The broker takes or refuses a batch as a whole, so the future of one of its records stands for all. The exception is a
-batch that the client splits because it is too large for the topic. It is never reported as done then, and `Receipt`
-says so. The producer's batches are made to fit the topics (client.py), so that this does not happen.
+batch that the client splits because it is too large for the topic. It is never done then, as `Receipt` tells, and the
+transaction fails. The producer's batches are made to fit the topics (client.py), so that this does not happen.
 
-Parts of kafka-python that are not public, all in this file: the accumulator's `_tp_lock` and `_batches`, the open batch
-(`try_append`, `is_done`) and its `records` (`append`). `fits` tries them out before anything is sent. A client that is
-made in another way gets its records one by one.
+Parts of kafka-python that are not public and are used for this, all in this file: the accumulator's `_tp_lock` and
+`_batches`, the open batch (`try_append`, `_record_futures`, `is_done`) and its `records` (`append`). `fits` tries them
+out before anything is sent. A client that is made in another way gets its records one by one. `last_error` looks into
+the transaction manager, where the client keeps the broker's own words.
 """
 
 from __future__ import annotations
@@ -100,10 +101,14 @@ def _fill(batch: Any, messages: Sequence[Message], large: int, proofs: list[Any]
         return 0
     proofs.append(Receipt(batch, future))
     append = batch.records.append
-    for count, message in enumerate(messages[1:], 1):
+    count = 1
+    for message in messages[1:]:
         if _size(message) > large or append(*message) is None:
-            return count
-    return len(messages)
+            break
+        count += 1
+    # Where the client splits the batch it wakes those who wait for it, by the futures of the records.
+    batch._record_futures += [future] * (count - 1)
+    return count
 
 
 def _size(message: Message) -> int:
@@ -111,6 +116,12 @@ def _size(message: Message) -> int:
     if message.headers:
         size += sum(len(name.encode()) + len(text) for name, text in message.headers)
     return size
+
+
+def last_error(producer: Any) -> BaseException | None:
+    """What the broker said when the open transaction failed; the calls that come after tell it as text at best."""
+    error = getattr(getattr(producer, "_transaction_manager", None), "last_error", None)
+    return error if isinstance(error, BaseException) else None
 
 
 def fits(producer: Any) -> bool:
@@ -146,4 +157,5 @@ def _tried_out(accumulator: Any) -> bool:
     refused.abort(RuntimeError())
     same = taken.records.buffer() == one_by_one.records.buffer()
     ends = [(proof.is_done, proof.failed()) for proof in proofs]
-    return free and same and not early and filled == [4, 4] and ends == [(True, False), (True, True)]
+    counted = len(taken._record_futures) == len(one_by_one._record_futures) == 4
+    return free and same and counted and not early and filled == [4, 4] and ends == [(True, False), (True, True)]

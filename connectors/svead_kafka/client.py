@@ -26,6 +26,7 @@ REFUSED = "AuthenticationFailed"  # how the client calls it in its log
 _OLD_STORY = 300.0  # seconds after which a complaint has nothing to do with a failure
 OLDEST = (2, 5)  # Kafka's first version in which offsets of a transaction carry the membership
 TRANSACTION_TIMEOUT_MS = 15_000
+BATCH_BYTES = 262_144
 _ROOM = 16_384  # bytes that score, place and explanation may add to an event, and that an incident may have
 
 # Exactly-once rests on these: a file must not change them.
@@ -168,15 +169,16 @@ class Clients:
             "auto_offset_reset": "none",
         }
 
-    def producer(self, transactional_id: str) -> Any:
-        """A producer of transactions."""
+    def producer(self, transactional_id: str, largest: int = BATCH_BYTES) -> Any:
+        """A producer of transactions, whose batches have at most so many bytes unless one message has more."""
         defaults = {
             # An abandoned transaction keeps readers and the next owner waiting this long.
             "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
             # The next transaction often meets the last one still being finished; the client sleeps this long then.
             "retry_backoff_ms": 10,
             "linger_ms": 5,
-            "batch_size": 262_144,
+            # A topic's limit is for batches; the client loses track of one that the broker sends back as too large.
+            "batch_size": min(largest, BATCH_BYTES),
             # The topic's own limit decides; messages that took up to 1 MB in are a little larger on the way out.
             "max_request_size": 16 * 1024 * 1024,
         }
@@ -227,18 +229,24 @@ def _dotted(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def message_limits(clients: Clients, topics: list[str]) -> dict[str, int]:
-    """The largest message that each topic takes; empty where the cluster doesn't tell."""
+def topic_settings(clients: Clients, topics: list[str]) -> dict[str, dict[str, str]]:
+    """The configuration of topics; empty where the cluster doesn't tell."""
     admin = clients.admin()
     try:
         resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
         answer = admin.describe_configs(resources, config_filter="all")["topic"]
-        return {topic: int(configs["max.message.bytes"]["value"]) for topic, configs in answer.items()}
+        return {topic: {name: one["value"] for name, one in configs.items()} for topic, configs in answer.items()}
     except (KafkaError, KeyError) as error:  # not allowed to ask: the broker will say so when it matters
-        log.debug("could not read the limits of %s: %s", topics, error)
+        log.debug("could not read the configuration of %s: %s", topics, error)
         return {}
     finally:
         admin.close()
+
+
+def message_limits(settings: Mapping[str, Mapping[str, str]]) -> dict[str, int]:
+    """The largest message that each topic takes, as far as its configuration is known."""
+    name = "max.message.bytes"
+    return {topic: int(one[name]) for topic, one in settings.items() if name in one}
 
 
 def check_room(options: Options, limits: Mapping[str, int]) -> None:

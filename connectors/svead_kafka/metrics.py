@@ -55,6 +55,12 @@ class Metrics:
         self.backward_times = Counter(
             "svead_backward_times", "Events with an earlier time than one before.", _PARTITION, registry=registry
         )
+        self.restamped = Counter(
+            "svead_restamped",
+            "Records written with the time of writing, as their topic refuses that of the event.",
+            _PARTITION,
+            registry=registry,
+        )
         self.lag = Gauge("svead_lag", "Messages not yet scored.", _PARTITION, registry=registry)
         self.batch = Histogram(
             "svead_batch_seconds", "Decoding, scoring and sending a batch.", buckets=_LATENCIES, registry=registry

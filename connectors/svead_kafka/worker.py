@@ -55,12 +55,14 @@ from svead_kafka.announce import Announcer
 from svead_kafka.assignment import Assignment, AssignmentChanged
 from svead_kafka.brokers import BrokerWatch
 from svead_kafka.client import (
+    BATCH_BYTES,
     REFUSED,
     TRANSACTION_TIMEOUT_MS,
     Clients,
     LastComplaint,
     check_room,
     message_limits,
+    topic_settings,
 )
 from svead_kafka.compiling import telling_of_compilation
 from svead_kafka.errors import ConfigurationError, GaveUp
@@ -72,6 +74,7 @@ from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
 from svead_kafka.outgoing import Outcome, Outgoing
 from svead_kafka.partition import Partition
+from svead_kafka.stamps import Stamps
 from svead_kafka.topics import Topics
 from svead_kafka.watchdog import Watchdog, bounded
 from svead_stream.judging import ConformalFilter
@@ -228,9 +231,10 @@ class Worker:
         self._clients.look_for_broker()
         if not self._topics.counts:
             self._topics.prepare(self._clients)
-            self._limits = message_limits(self._clients, self.options.written)
+            settings = topic_settings(self._clients, self.options.written)
+            self._limits, self._stamps = message_limits(settings), Stamps(settings)
             check_room(self.options, self._limits)
-            for line in describe(self.options, self._topics.counts):
+            for line in describe(self.options, self._topics.counts) + self._stamps.describe():
                 log.info(line)
         self._new_producer()
         self._assignment = Assignment(
@@ -244,8 +248,9 @@ class Worker:
     def _new_producer(self) -> None:
         self._close_producer()
         self._watchdog.beat("ending what an earlier transaction may have left open")
-        self._producer = self._clients.producer(self._transactional_id)
-        self._outgoing = Outgoing(self._producer, self.options, self._topics.counts, self._limits)
+        largest = min(self._limits.values(), default=BATCH_BYTES)
+        self._producer = self._clients.producer(self._transactional_id, largest)
+        self._outgoing = Outgoing(self._producer, self.options, self._topics.counts, self._limits, self._stamps)
 
     def _close_producer(self) -> None:
         producer, self._producer = self._producer, None
@@ -357,7 +362,7 @@ class Worker:
             if len(good) + len(bad) < len(records):
                 outcome.tombstones = [record.offset for record in records if record.value is None]
             outcome.scored, refused = partitions[source].take(good, position)
-            outcome.bad = bad + refused
+            outcome.bad = sorted(bad + refused, key=lambda one: one.record.offset)  # however the batches are cut
             count += len(records)
         if not outcomes:
             return
@@ -406,7 +411,9 @@ class Worker:
         except KafkaError as error:
             # Once a transaction has failed, all that is asked of the producer fails, with words instead of the cause.
             first = self._producer._transaction_manager._last_error
-            raise Aborted from (first if type(error) is KafkaError and isinstance(first, KafkaError) else error)
+            cause = first if type(error) is KafkaError and isinstance(first, KafkaError) else error
+            out.explain(cause, outcomes.values())
+            raise Aborted from cause
         self.metrics.commit.observe(time.monotonic() - began)
         self._committed(outcomes, partitions)
 

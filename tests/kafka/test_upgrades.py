@@ -19,11 +19,12 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from streams import PATIENCE, Stream, command, events, work
 from svead_kafka import Options
-from svead_kafka.client import Clients, prepare_topics
+from svead_kafka.client import Clients
 from svead_kafka.events import Event
 from svead_kafka.fingerprints import difference
 from svead_kafka.models import Maker
 from svead_kafka.state_topic import state_partition
+from svead_kafka.topics import Topics
 
 from svead_stream import StreamingSVEAD, __version__
 from svead_stream.parameters import DETECTOR, MODEL_VERSION
@@ -35,7 +36,7 @@ PINNED = (2, 385.872, 5)  # version of the models, sum of the scores, number of 
 
 def left_behind(stream: Stream, options: Options) -> None:
     """Bring state topic and offsets of a group to where release 0.1.0 had them."""
-    prepare_topics(Clients(options))
+    Topics(options).prepare(Clients(options))
     producer = KafkaProducer(bootstrap_servers=stream.bootstrap)
     saved = [one for one in SAVED if one["model_per"] == options.model_per]
     for one in saved:
