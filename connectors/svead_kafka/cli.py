@@ -146,6 +146,7 @@ _WORKER_OPTIONS = [
     ),
     _CLIENT,
     _option("--transactional-id", help="Name of this worker, different for each. [default: random]"),
+    _option("--instance-id", help="Name of this worker, different for each, that keeps its partitions over a restart."),
     _option("--until-end", is_flag=True, help="Score what is there now, and exit."),
     _option("--max-retries", type=int, help="Failures in a row before giving up."),
     _option("--stall-timeout", type=float, help="Seconds without progress before the process ends."),

@@ -134,6 +134,13 @@ class Clients:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._client = checked(options.client)
+        # Of the member alone: two clients of one name would throw each other out.
+        named = self._client.pop("group_instance_id", None)
+        self.instance_id = options.instance_id or named
+        if named is not None and named != self.instance_id:
+            raise ConfigurationError(
+                f"--instance-id is {self.instance_id!r}, but the client's group.instance.id {named!r}: take one out"
+            )
         self._bootstrap = [one.strip() for one in options.bootstrap.split(",")]
 
     def look_for_broker(self) -> None:
@@ -152,6 +159,7 @@ class Clients:
     def member(self) -> Any:
         """A consumer of the group."""
         ours = {"group_id": self.options.group, "partition_assignment_strategy": [StickyPartitionAssignor]}
+        ours |= {"group_instance_id": self.instance_id}
         return _make(KafkaConsumer, self._for(KafkaConsumer, **ours, **self._reading()))
 
     def reader(self) -> Any:

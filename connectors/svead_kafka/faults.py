@@ -20,7 +20,8 @@ _REMEDIES: dict[type[errors.KafkaError], str] = {
     "and group.max.session.timeout.ms",
     errors.InconsistentGroupProtocolError: "the group has members of another program: take another --group",
     errors.InvalidGroupIdError: "take another --group",
-    errors.FencedInstanceIdError: "another worker has the same group.instance.id: give each its own",
+    errors.FencedInstanceIdError: "another worker has joined the group with the --instance-id "
+    "(group.instance.id) of this one: give each worker its own, such as the name of its pod",
     errors.GroupMaxSizeReachedError: "the group has as many members as the brokers' group.max.size allows",
     errors.InvalidTopicError: "take another name of the topic",
     errors.PolicyViolationError: "create the topics by hand, as the cluster's policy wants them",

@@ -115,6 +115,10 @@ class Options:
     transactional_id
         Name of this worker's transactions, different for each worker of the group. A name that outlives a restart
         lets the next process finish at once what the last one left open; by default a random one.
+    instance_id
+        Name of this worker in the group, different for each worker, if it is to be a static member: one that comes back
+        within the session timeout finds its partitions where they were, and the others are not disturbed. It is also
+        the default for the name of its transactions.
     until_end
         Whether to score what is there when the worker starts, and then to leave.
     max_retries
@@ -161,6 +165,7 @@ class Options:
     if_changed: str = "fail"
     client: Mapping[str, Any] = field(default_factory=dict, repr=False)
     transactional_id: str | None = None
+    instance_id: str | None = None
     until_end: bool = False
     max_retries: int = 8
     stall_timeout: float = 120.0

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kafka import KafkaConsumer
 from kafka.consumer.fetcher import Fetcher
-from kafka.errors import CorruptRecordError, KafkaError, UnsupportedCodecError
+from kafka.coordinator.base import BaseCoordinator
+from kafka.errors import CorruptRecordError, FencedInstanceIdError, KafkaError, UnsupportedCodecError
 from kafka.net import transport
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
@@ -113,10 +115,39 @@ def _ends(records: Any) -> list[int]:
     return [batch.last_offset for batch in MemoryRecords(records._buffer) if batch.magic == 2]
 
 
+def _remember_fencing(kind: Any) -> None:
+    """Let a member of a group know that another one has its name; the client only says so in its log."""
+    beat = kind._send_heartbeat_request
+
+    async def beat_and_remember(self: Any) -> Any:
+        try:
+            return await beat(self)
+        except FencedInstanceIdError as error:
+            self.fenced = error
+            raise
+
+    kind._send_heartbeat_request = beat_and_remember
+
+
+def _tell_of_fencing(kind: Any) -> None:
+    """Let a poll raise what a heartbeat has found: else a worker without events would go on as if it were a member."""
+    poll = kind.poll
+
+    def poll_or_tell(self: Any, *positional: Any, **named: Any) -> Any:
+        fenced = getattr(self._coordinator, "fenced", None)
+        if fenced is not None:
+            raise fenced
+        return poll(self, *positional, **named)
+
+    kind.poll = poll_or_tell
+
+
 _PATCHES: list[tuple[Callable[[Any], None], Any, str]] = [
     (_hear_last_words, transport.KafkaTCPTransport, "_sock_recv"),
     (_hear_last_words, transport.KafkaSSLTransport, "_sock_recv"),
     (_read_any_name, DefaultRecordBatch, "_read_msg"),
+    (_remember_fencing, BaseCoordinator, "_send_heartbeat_request"),
+    (_tell_of_fencing, KafkaConsumer, "poll"),
     (_tell_the_place, Fetcher.PartitionRecords, "_unpack_records"),
 ]
 for _patch, _kind, _method in _PATCHES:

@@ -23,7 +23,9 @@ from svead_kafka.errors import ConfigurationError
 
 def client(bootstrap: str, config: Path | None) -> dict[str, Any]:
     """Properties that all clients here share."""
-    return {"bootstrap_servers": bootstrap.split(","), **(read_client_config(config) if config else {})}
+    properties = read_client_config(config) if config else {}
+    properties.pop("group_instance_id", None)  # a worker's: none of these is a member of its group
+    return {"bootstrap_servers": bootstrap.split(","), **properties}
 
 
 @contextmanager

@@ -28,7 +28,8 @@ Why the committed output is that of a run that was never interrupted
   so is how far the feedback topic was read (feedback.py). An uninterrupted run is one with the same order.
 - A worker that lost its partitions without knowing (a zombie) sends a membership that the coordinator refuses at 3, so
   5 is never reached. A membership is never taken while the worker is out of the group: the coordinator would let that
-  pass.
+  pass. A static member (instance_id) that comes back gets a new member id, mostly in the same generation; the old id is
+  refused from then on, by heartbeats as well as at 3, since the membership carries the instance id, too.
 - A new owner waits for offsets that an open transaction of the old one still holds (read_committed does that), so it
   can never begin below an offset that is about to be committed.
 
@@ -133,7 +134,8 @@ class Worker:
         self.health = Health(self.metrics, self._watchdog, self._unready)
         self._phase = "starting"
         self._is_warm = False
-        self._transactional_id = options.transactional_id or f"{options.group}-{uuid4().hex[:12]}"
+        name = self._clients.instance_id or uuid4().hex[:12]
+        self._transactional_id = options.transactional_id or f"{options.group}-{name}"
         self._stopping = threading.Event()
         self._complaint = LastComplaint()
         # The coordinator aborts a transaction that takes longer than its timeout, so there is no use in waiting on.

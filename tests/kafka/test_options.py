@@ -159,7 +159,7 @@ INDIFFERENT: dict[str, Any] = {
     "commit_every": 7, "max_batch": 7, "top_features": 7, "include_event": False, "create_topics": True,
     "if_changed": "restart", "client": {"request_timeout_ms": 7000}, "transactional_id": "me", "max_retries": 7,
     "stall_timeout": 7.0, "metrics_port": 7000, "metrics_host": "0.0.0.0", "incidents": "incidents",
-    "on_incident": "cat", "webhook": "http://localhost/", "feedback": "answers",
+    "on_incident": "cat", "webhook": "http://localhost/", "feedback": "answers", "instance_id": "worker-1",
 }  # fmt: skip
 
 
