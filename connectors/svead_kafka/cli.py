@@ -101,8 +101,8 @@ _BOOTSTRAP = _option("--bootstrap", help="Brokers, host:port separated by commas
 _CLIENT = _option(
     "--client-config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of client properties (name=value): TLS, SASL, timeouts, compression.type of the output (gzip, snappy, "
-    "lz4, zstd; the input may have any). Its values are never printed.",
+    help="File of client properties (name=value): TLS, SASL, OAuth, timeouts, and compression.type of the output "
+    "(gzip, snappy, lz4, zstd; the input may have any). Its secrets are never printed.",
 )
 
 _WORKER_OPTIONS = [
@@ -234,7 +234,7 @@ def _on_signals(action: Callable[..., None]) -> None:
 
 def options_from(ctx: click.Context, given: dict[str, Any]) -> Options:
     """Options of a worker from what click has read; of the detector only what was said, the rest is its default."""
-    from svead_kafka.client import read_client_config
+    from svead_kafka.properties import read_client_config
 
     detector = {parameter.name: given.pop(parameter.name) for parameter in DETECTOR}
     said = {

@@ -1,24 +1,23 @@
-"""Kafka clients for a worker: their properties, and the topics they need."""
+"""Kafka clients for a worker, and the topics they need."""
 
 from __future__ import annotations
 
 import logging
-import re
 import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
 
 from svead_kafka import patches  # noqa: F401
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.options import Options
+from svead_kafka.properties import checked
 
 log = logging.getLogger(__name__)
 
@@ -28,74 +27,6 @@ OLDEST = (2, 5)  # Kafka's first version in which offsets of a transaction carry
 TRANSACTION_TIMEOUT_MS = 15_000
 BATCH_BYTES = 262_144
 _ROOM = 16_384  # bytes that score, place and explanation may add to an event, and that an incident may have
-
-# Exactly-once rests on these: a file must not change them.
-_OURS = {
-    "bootstrap_servers", "group_id", "enable_auto_commit", "isolation_level", "auto_offset_reset", "transactional_id",
-    "enable_idempotence", "acks", "partition_assignment_strategy", "partitioner", "key_serializer", "value_serializer",
-    "key_deserializer", "value_deserializer",
-}  # fmt: skip
-_FILES = {"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"}
-# What the Java client and librdkafka call things that kafka-python has under another name.
-_ALIASES = {
-    "sasl_username": "sasl_plain_username",
-    "sasl_password": "sasl_plain_password",
-    "ssl_ca_location": "ssl_cafile",
-    "ssl_truststore_location": "ssl_cafile",
-    "ssl_certificate_location": "ssl_certfile",
-    "ssl_keystore_location": "ssl_certfile",
-    "ssl_key_location": "ssl_keyfile",
-    "ssl_key_password": "ssl_password",
-}
-_JAAS = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
-
-
-def read_client_config(path: Path) -> dict[str, Any]:
-    """Client properties from a file in the form that Kafka's own tools read: ``name=value`` lines, ``#`` comments.
-
-    Names may be Java's (``security.protocol``) or kafka-python's (``security_protocol``).
-    """
-    properties: dict[str, Any] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        text = line.strip()
-        if not text or text.startswith(("#", "!")):
-            continue
-        name, equals, value = text.partition("=")
-        if not equals:
-            # The line itself may be a secret: only its place is told.
-            raise ConfigurationError(f"line {number} of {path} has no '=': client properties are name=value lines")
-        properties |= _property(name.strip(), value.strip())
-    return checked(properties)
-
-
-def _property(name: str, value: str) -> dict[str, Any]:
-    plain = name.replace(".", "_").replace("-", "_")
-    if plain == "sasl_jaas_config":
-        return {f"sasl_plain_{part}": re.sub(r"\\(.)", r"\1", text) for part, text in _JAAS.findall(value)}
-    plain = _ALIASES.get(plain, plain)
-    default = _defaults().get(plain)
-    if isinstance(default, bool):
-        return {plain: value.lower() in ("true", "yes", "1")}
-    if plain != "sasl_plain_password" and re.fullmatch(r"-?\d+", value):
-        return {plain: int(value)}
-    return {plain: value}
-
-
-def _defaults() -> dict[str, Any]:
-    return {**KafkaAdminClient.DEFAULT_CONFIG, **KafkaProducer.DEFAULT_CONFIG, **KafkaConsumer.DEFAULT_CONFIG}
-
-
-def checked(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties, if every name is one that a client knows and the worker leaves to the user."""
-    known = _defaults()
-    for name in properties:
-        if name in _OURS:
-            raise ConfigurationError(f"client property {name!r} is set by the worker itself; take it out")
-        if name not in known:
-            raise ConfigurationError(f"unknown client property {name!r}; see the options of kafka-python")
-        if name in _FILES and properties[name] is not None and not Path(properties[name]).is_file():
-            raise ConfigurationError(f"client property {name!r} names a file that is not there")
-    return dict(properties)
 
 
 def look_for_broker(places: list[str], properties: Mapping[str, Any]) -> None:
@@ -148,7 +79,17 @@ class Clients:
 
         A client whose constructor fails leaves a thread behind that goes on trying, so none is made in vain.
         """
+        self._look_for_token()
         look_for_broker(self._bootstrap, self._client)
+
+    def _look_for_token(self) -> None:
+        """Raise unless there is a token, where one is needed: the client would keep to itself what is wrong."""
+        tokens = self._client.get("sasl_oauth_token_provider")
+        try:
+            if tokens is not None:
+                tokens.token()
+        except SaslAuthenticationFailedError as error:
+            raise ConfigurationError(str(error.args[0])) from None
 
     def _for(self, kind: Any, **ours: Any) -> dict[str, Any]:
         own = {name: value for name, value in self._client.items() if name in kind.DEFAULT_CONFIG}

@@ -17,8 +17,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 
-from svead_kafka.client import look_for_broker, read_client_config
+from svead_kafka.client import look_for_broker
 from svead_kafka.errors import ConfigurationError
+from svead_kafka.properties import read_client_config
 
 
 def client(bootstrap: str, config: Path | None) -> dict[str, Any]:

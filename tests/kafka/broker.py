@@ -25,7 +25,8 @@ SETTINGS = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+    "SASL_SSL:SASL_SSL,MTLS:SSL,OAUTH:SASL_SSL",
     "auto.create.topics.enable": "false",
     "num.network.threads": "2",
     "num.io.threads": "2",
@@ -43,6 +44,9 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "log.flush.interval.messages": "9223372036854775807",
 }
+
+
+SECURE = ("SASL_SSL", "MTLS", "OAUTH")  # listeners of a secure cluster: TLS with a password, certificates, tokens
 
 
 class NoBroker(Exception):
@@ -152,15 +156,16 @@ class Cluster:
     """One or more nodes of one KRaft cluster on this machine."""
 
     def __init__(self, folder: Path, count: int = 1, secure: dict[str, str] | None = None) -> None:
-        ports = free_ports(3 * count)
+        ports = free_ports((2 + len(SECURE)) * count)
         voters = ",".join(f"{i + 1}@127.0.0.1:{ports[count + i]}" for i in range(count))
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports[:count])
-        self.secure_bootstrap = f"127.0.0.1:{ports[2 * count]}"  # with TLS and a password, if settings for it are given
+        self.secure = {}  # where the first node listens in a secure way, if settings for that are given
         self.nodes = []
         for i in range(count):
             here = f"PLAINTEXT://127.0.0.1:{ports[i]}"
-            if secure is not None:
-                here += f",SASL_SSL://127.0.0.1:{ports[2 * count + i]}"
+            for name, port in zip(SECURE if secure else (), ports[2 * count + i * len(SECURE) :], strict=False):
+                here += f",{name}://127.0.0.1:{port}"
+                self.secure.setdefault(name, f"127.0.0.1:{port}")
             settings = (
                 SETTINGS
                 | {

@@ -12,7 +12,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.net import transport
 from svead_kafka import ConfigurationError, Options, Worker
 from svead_kafka import cli as command_line
-from svead_kafka.client import Clients, read_client_config
+from svead_kafka.client import Clients
 from svead_kafka.options import describe
 
 SECRET = "correct-horse-battery"
@@ -194,33 +194,6 @@ def test_the_feedback_topic_can_be_set_everywhere(parsed: Any, tmp_path: Path) -
     options = parsed("--config", str(file), "--feedback", "from-line")
     assert options.feedback == "from-line"
     assert parsed("--input", "a", "--output", "o").feedback is None
-
-
-def test_client_properties_come_in_the_names_of_kafkas_own_tools(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text(
-        "# a comment\nsecurity.protocol=SASL_SSL\nsasl.mechanism = PLAIN\nssl.truststore.location=/ca.pem\n"
-        f'sasl.jaas.config=org.apache.kafka.Plain required username="me" password="{SECRET}";\n'
-        "ssl.check.hostname=false\nrequest.timeout.ms=1234\n"
-    )
-    assert read_client_config(file) == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "PLAIN",
-        "ssl_cafile": "/ca.pem",
-        "sasl_plain_username": "me",
-        "sasl_plain_password": SECRET,
-        "ssl_check_hostname": False,
-        "request_timeout_ms": 1234,
-    }
-
-
-@pytest.mark.parametrize("line", [f"sasl.passwort={SECRET}", f"{SECRET}", f"acks={SECRET}", f"group.id={SECRET}"])
-def test_errors_in_client_properties_do_not_tell_secrets(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text(line)
-    with pytest.raises(ConfigurationError) as caught:
-        read_client_config(file)
-    assert SECRET not in str(caught.value)
 
 
 def test_what_a_broker_says_before_it_hangs_up_is_heard() -> None:

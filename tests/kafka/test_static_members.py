@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from streams import PATIENCE, QUICK, Stream, events, sum_of, until, work, working
 from svead_kafka import ConfigurationError, Worker
-from svead_kafka.client import Clients, read_client_config
+from svead_kafka.client import Clients
+from svead_kafka.properties import read_client_config
 
 PATIENT = {"session_timeout_ms": 60_000, "heartbeat_interval_ms": 1000}  # longer than any restart
 
