@@ -14,25 +14,40 @@ from typing import Any, TextIO
 import click
 import orjson
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient
-from kafka.errors import TopicAlreadyExistsError
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import (
+    InvalidTopicError,
+    KafkaConnectionError,
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from svead_kafka.client import look_for_broker
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.properties import read_client_config
+from svead_stream.cli.progress import Progress
 
 
 def client(bootstrap: str, config: Path | None) -> dict[str, Any]:
     """Properties that all clients here share."""
+    defaults = {"bootstrap_servers": bootstrap.split(","), "bootstrap_timeout_ms": 10_000}  # somebody is waiting
     properties = read_client_config(config) if config else {}
     properties.pop("group_instance_id", None)  # a worker's: none of these is a member of its group
-    return {"bootstrap_servers": bootstrap.split(","), **properties}
+    return {**defaults, **properties}
 
 
 @contextmanager
 def administration(properties: dict[str, Any]) -> Iterator[Any]:
     """An admin client, if a broker answers."""
-    look_for_broker(properties["bootstrap_servers"], properties)
+    places = properties["bootstrap_servers"]
+    try:
+        look_for_broker(places, properties)
+    except KafkaConnectionError as error:
+        where = ",".join(places)
+        raise ConfigurationError(f"no broker answers at {where}; does it run, and is --bootstrap right?") from error
     admin = KafkaAdminClient(**_fit(properties, KafkaAdminClient))
     try:
         yield admin
@@ -44,6 +59,31 @@ def topics_of(properties: dict[str, Any], group: str) -> list[str]:
     """The topics of which a group has committed offsets."""
     with administration(properties) as admin:
         return sorted({source.topic for source in admin.list_group_offsets(group)[group]})
+
+
+def check_topic(properties: dict[str, Any], topic: str, remedy: str) -> None:
+    """Refuse a topic that does not exist, which clients wait for in silence; brokers that create topics may do so."""
+    with administration(properties) as admin:
+        [found] = admin.describe_topics([topic])
+        error = for_code(found["error_code"])
+        if error is UnknownTopicOrPartitionError:
+            if not _may_create(admin):
+                raise ConfigurationError(f"topic {topic!r} does not exist; {remedy}")
+        elif error is TopicAuthorizationFailedError:
+            raise ConfigurationError(f"topic {topic!r} must not be seen by this user; its owner can allow it")
+        elif error is InvalidTopicError:
+            raise ConfigurationError(f"{topic!r} is no topic name; use letters, digits, '.', '_' and '-'")
+
+
+def _may_create(admin: Any) -> bool:
+    """Whether brokers create the topics that clients ask for, or will not say so."""
+    try:
+        number = str(admin.describe_cluster()["brokers"][0]["broker_id"])
+        resource = ConfigResource(ConfigResourceType.BROKER, number)
+        answer = admin.describe_configs([resource], config_filter="all")["broker"][number]
+        return bool(answer["auto.create.topics.enable"]["value"] == "true")
+    except (KafkaError, KeyError):
+        return True
 
 
 def _fit(properties: dict[str, Any], kind: Any) -> dict[str, Any]:
@@ -66,6 +106,8 @@ def send(
         raise ConfigurationError("--loop needs a file: standard input cannot be read twice")
     if create is not None:
         _create(properties, topic, create)
+    check_topic(properties, topic, "--create N makes it, with N partitions")
+    progress = Progress()
     producer = KafkaProducer(**{"linger_ms": 5} | _fit(properties, KafkaProducer))
     began, count = time.monotonic(), 0
     futures: list[Any] = []
@@ -79,6 +121,7 @@ def send(
                 text = None if name is None else str(name).encode()
                 futures.append(producer.send(topic, value=raw, key=text))
                 count += 1
+                progress.update(count, None)
                 if len(futures) >= 10_000:
                     _check(futures)
             if not loop or count == before:
@@ -89,6 +132,7 @@ def send(
         producer.flush()
         _check(futures)
         producer.close()
+        progress.clear()
     return count
 
 
@@ -101,6 +145,7 @@ def answer(properties: dict[str, Any], topic: str, source: str, is_anomaly: bool
     if place is None:
         raise ConfigurationError(f"--source must be topic/partition/offset, such as orders/0/1234, not {source!r}")
     where = {"topic": place[1], "partition": int(place[2]), "offset": int(place[3])}
+    check_topic(properties, topic, "it should be the worker's --feedback topic")
     producer = KafkaProducer(**_fit(properties, KafkaProducer))
     try:
         value = orjson.dumps({"is_anomaly": is_anomaly, "source": where})
@@ -158,6 +203,7 @@ def tail(
         "isolation_level": "read_committed",
         "auto_offset_reset": "earliest" if from_beginning else "latest",
     }
+    check_topic(properties, topic, "it should be the worker's --output or --incidents topic")
     consumer = KafkaConsumer(topic, **_fit(properties, KafkaConsumer), **reading)
     shown = 0
     try:

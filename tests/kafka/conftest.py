@@ -29,8 +29,10 @@ with warnings.catch_warnings():
 
 from broker import Cluster  # noqa: E402
 from clusters import started  # noqa: E402
-from streams import OPEN, Stream  # noqa: E402
+from streams import OPEN, Run, Stream  # noqa: E402
 from svead_kafka import Options, Worker  # noqa: E402
+
+from svead_stream.cli import main  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +77,17 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 def stream(bootstrap: str, request: pytest.FixtureRequest) -> Stream:
     """Fresh topics for one test: input with four partitions, output, dead letters and state."""
     return Stream(bootstrap, request.node.name)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """A command of the connector in this process: its exit code, and the lines it says."""
+
+    def run(*words: str) -> tuple[int, list[str]]:
+        with pytest.raises(SystemExit) as ended:
+            main(["kafka", *words])
+        said = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, (said.out + said.err).splitlines()
+
+    return run

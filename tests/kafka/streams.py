@@ -25,6 +25,8 @@ from svead_kafka.client import Clients
 QUICK = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 1000, "transaction_timeout_ms": 8000}
 PATIENCE = 240.0  # seconds to wait for what surely comes; much less than this shows on a busy machine
 
+Run = Callable[..., tuple[int, list[str]]]  # a command of the connector: its words, its exit code and what it says
+
 OPEN: list[Any] = []  # admin clients to be closed after the test
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,10 @@ import orjson
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import KafkaAdminClient
-from streams import Stream, events, until, work, working
+from streams import Run, Stream, events, until, work, working
 from svead_kafka import ConfigurationError, Options, StateError
 from svead_kafka.anew import Anew
 from svead_kafka.client import Clients
-
-from svead_stream.cli import main
-
-Run = Callable[..., tuple[int, list[str]]]
 
 
 @pytest.fixture
@@ -26,20 +21,6 @@ def one(bootstrap: str, request: pytest.FixtureRequest) -> Stream:
     stream = Stream(bootstrap, request.node.name, partitions=1)
     stream.send(events(200), keys=[b"k%d" % (i % 3) for i in range(200)])
     return stream
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command in this process: its exit code, and the lines it says."""
-
-    def run(*words: str) -> tuple[int, list[str]]:
-        with pytest.raises(SystemExit) as ended:
-            main(["kafka", *words])
-        said = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, (said.out + said.err).splitlines()
-
-    return run
 
 
 def named(options: Options) -> list[str]:
