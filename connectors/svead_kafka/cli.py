@@ -203,6 +203,12 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     from svead_kafka.worker import Worker
 
     worker = Worker(options)
+
+    def end_at_once(*_: Any) -> None:
+        worker.stop()  # in case the exit is lost in a finalizer
+        sys.exit(0)
+
+    _on_signals(end_at_once)
     worker.warm_up()
 
     def leave(*_: Any) -> None:

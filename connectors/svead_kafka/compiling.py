@@ -22,8 +22,8 @@ class _FirstCompilation(event.Listener):
         if self.began is None:
             self.began = time.monotonic()
             folder = told.data["dispatcher"].stats.cache_path
-            kept = f"kept in {folder}" if folder else "nowhere to keep it"
-            log.info("compiling the detector, which takes a minute on first start (%s; see NUMBA_CACHE_DIR)", kept)
+            kept = f"to be kept in {folder}" if folder else "and that each time, for want of a folder to keep it in"
+            log.info("compiling the detector for a minute or two, %s (NUMBA_CACHE_DIR names the folder)", kept)
 
     def on_end(self, told: Any) -> None: ...
 

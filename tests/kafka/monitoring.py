@@ -43,7 +43,7 @@ def _fetch(folder: Path) -> None:
         subprocess.run(["apt-get", "update"], capture_output=True, check=False, timeout=600)
         if not _download(folder):
             raise NoPrometheus("apt-get does not bring it: apt-get install prometheus")
-    [package] = folder.glob("prometheus_*.deb")
+    *_, package = sorted(folder.glob("prometheus_*.deb"))
     subprocess.run(["dpkg", "-x", package, folder], check=True, timeout=600)
     package.unlink()
 

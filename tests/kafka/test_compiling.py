@@ -11,7 +11,17 @@ import pytest
 from svead_kafka import Options, Worker
 from svead_kafka.compiling import telling_of_compilation
 
-SOURCE = "import numba\n\n@numba.njit(cache=True)\ndef one(x):\n    return x + 1\n\n@numba.njit(cache=True)\ndef two(x):\n    return one(x)\n"  # noqa: E501
+SOURCE = """
+import numba
+
+@numba.njit(cache=True)
+def one(x):
+    return x + 1
+
+@numba.njit(cache=True)
+def two(x):
+    return one(x)
+"""
 
 
 def load(path: Path) -> Any:
@@ -36,6 +46,17 @@ def test_it_is_told_once_and_not_again_when_the_result_is_kept(
     assert first.startswith("compiling the detector")
     assert f"kept in {tmp_path}" in first
     assert second.startswith("compiled in")
+
+
+def test_what_cannot_be_kept_is_told_each_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "sums.py"
+    file.write_text(SOURCE.replace("(cache=True)", ""))
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            with telling_of_compilation():
+                load(file).two(1)
+    assert len(caplog.records) == 4
+    assert "each time, for want of a folder" in caplog.records[2].getMessage()
 
 
 def test_a_worker_warms_up_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

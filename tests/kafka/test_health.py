@@ -151,7 +151,7 @@ def test_brokers_that_are_lost_and_found_are_told_once(
     with caplog.at_level(logging.WARNING, logger="svead_kafka"), working(options):
         stream.wait_committed(options, 40)
         wait_ready(port)
-        assert "svead_broker_up 1.0" in ask(port, "/metrics")[1]
+        until(lambda: "svead_broker_up 1.0" in ask(port, "/metrics")[1])
         node.stop()
         try:
             until(lambda: reason(port) == "broker lost")

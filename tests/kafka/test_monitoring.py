@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def test_every_query_of_the_dashboard_returns_data(tools: Path, stream: Stream, 
     options = stream.options(metrics_port=port, snapshot_every=10, feedback=f"{stream.name}-answers")
     missing: list[str] = []
     seeds = itertools.count()
+    began = time.time()
 
     def all_answered() -> bool:
         stream.send([*events(40, seed=next(seeds)), b"bad"])  # latencies need something that is late
@@ -73,6 +75,7 @@ def test_every_query_of_the_dashboard_returns_data(tools: Path, stream: Stream, 
             query = f"sum(svead_{name}_total)"
             until(lambda query=query, counter=counter: prometheus.values(query) == [sum_of(counter)] > [0])  # type: ignore[misc]
         assert prometheus.values("sum(svead_ready)") == [1.0]
+        assert prometheus.values("svead_last_commit_timestamp_seconds") > [began]
         assert prometheus.values("sum(svead_skipped_offsets_total)") == [3.0]
         [group] = prometheus.get("rules")["groups"]
         until(lambda: "SveadSkippedOffsets" in _firing(prometheus.get("alerts")))
