@@ -40,6 +40,7 @@ _ASK_AGAIN = 60.0  # seconds after which a schema that was not there is asked fo
 _MOST_ABSENT = 10_000  # ids remembered that stand for no schema: messages may hold any
 _LARGEST = 16 * 1024 * 1024  # bytes of an answer
 _MOST_REFERENCES = 1000
+_NOT_FOUND = (40401, 40402, 40403)  # how a registry says that it has no such subject, version or schema
 _BY_ID = "by id"
 
 # The logical types that are understood, by what carries them; others are ignored, as Avro asks for.
@@ -208,7 +209,7 @@ class Registry:
         except (ValueError, RecursionError):
             told = None
         is_ours = isinstance(told, dict)
-        if status == 404 and is_ours and "error_code" in told:  # any server has 404, only a registry says it like this
+        if status == 404 and is_ours and told.get("error_code") in _NOT_FOUND:  # else it is the path that is wrong
             return None
         if status != 200 or not is_ours or not isinstance(told.get("schema"), str):
             raise ConfigurationError(
@@ -220,7 +221,9 @@ class Registry:
         """Why there was no answer, in words that hold nothing secret of the address."""
         cause = error.reason if isinstance(error, URLError) else error
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return ConfigurationError(f"{self.name} has a certificate that is not trusted ({cause.reason})")
+            return ConfigurationError(
+                f"{self.name} has a certificate that is not trusted ({cause.reason}): SSL_CERT_FILE can name it"
+            )
         if isinstance(cause, TimeoutError):
             return RegistryUnavailable(f"{self.name} did not answer to {path} in {_TIMEOUT:g} s")
         known = isinstance(cause, OSError) and cause.errno is not None and cause.errno > 0

@@ -175,6 +175,11 @@ def test_a_registry_out_of_reach_is_a_failure_that_may_pass(monkeypatch: pytest.
         (401, b"{}", "refuses the worker"),
         (403, b"{}", "refuses the worker"),
         (404, b"<html>", "answered 404 to /schemas/ids/7, without a schema"),
+        (
+            404,
+            b'{"error_code": 404, "message": "HTTP 404 Not Found"}',
+            "answered 404 to /schemas/ids/7, without a schema",
+        ),
         (404, b"{}", "answered 404 to /schemas/ids/7, without a schema"),
         (302, b"", "answered 302 to /schemas/ids/7, without a schema"),
         (200, b"<html>", "answered 200 to /schemas/ids/7, without a schema"),
