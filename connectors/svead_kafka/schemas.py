@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import ssl
 import time
@@ -36,7 +37,7 @@ from svead_kafka.errors import ConfigurationError
 
 _TIMEOUT = 5.0  # seconds for one request; with all pauses and attempts it stays far below the watchdog's patience
 _PAUSES = (0.5, 1.0)  # seconds between attempts
-_ASK_AGAIN = 60.0  # seconds after which a schema that was not there is asked for again
+_ASK_AGAIN = 60.0  # seconds after which a schema that could not be had is asked for again
 _MOST_ABSENT = 10_000  # ids remembered that stand for no schema: messages may hold any
 _LARGEST = 16 * 1024 * 1024  # bytes of an answer
 _MOST_REFERENCES = 1000
@@ -131,7 +132,7 @@ class Registry:
         self._opener = OpenerDirector()  # without redirects, which could carry the password elsewhere; no files, no FTP
         for handler in (ProxyHandler(), HTTPHandler(), HTTPSHandler()):
             self._opener.add_handler(handler)
-        self._absent: dict[int, float] = {}
+        self._absent: dict[int, tuple[float, str]] = {}  # when it was asked for, and why there is none
 
     def find(self, schema_id: int) -> Schema:
         """The schema with an id.
@@ -145,15 +146,21 @@ class Registry:
         ConfigurationError
             It refuses us, or is no schema registry.
         """
-        missing = f"schema {schema_id} is not in the registry"
-        if time.monotonic() - self._absent.get(schema_id, -_ASK_AGAIN) < _ASK_AGAIN:
-            raise NoSchema(missing)
-        answer = self._get(f"/schemas/ids/{schema_id}")
-        if answer is None:
+        asked, reason = self._absent.get(schema_id, (-math.inf, ""))
+        if time.monotonic() - asked < _ASK_AGAIN:
+            raise NoSchema(reason)
+        try:
+            return self._find(schema_id)
+        except NoSchema as error:
             if len(self._absent) >= _MOST_ABSENT:
                 self._absent.clear()
-            self._absent[schema_id] = time.monotonic()
-            raise NoSchema(missing)
+            self._absent[schema_id] = (time.monotonic(), str(error))
+            raise
+
+    def _find(self, schema_id: int) -> Schema:
+        answer = self._get(f"/schemas/ids/{schema_id}")
+        if answer is None:
+            raise NoSchema(f"schema {schema_id} is not in the registry")
         name = f"schema {schema_id}"
         return Schema(name, tuple(self._documents(answer, name)))
 
