@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from _fire_check import GOOD, REFUSED, TOMBSTONE, Record
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")  # by the number that a batch of records carries
 KEYS = 4  # in each partition, and messages without one
@@ -40,7 +40,8 @@ class Messages:
     """Makes messages: events with an anomaly now and then and lasting faults, and some that are no events."""
 
     def __init__(self, partitions: int, rng: random.Random) -> None:
-        self._partitions, self._rng, self._count = partitions, rng, 0
+        self.partitions = partitions
+        self._rng, self._count = rng, 0
 
     def good(self, partition: int | None = None) -> Message:
         """An event; now and then it lacks features, or has more of them."""
@@ -79,7 +80,7 @@ class Messages:
         rng, number = self._rng, self._count
         self._count += 1
         key = None if rng.random() < 0.05 and value is not None else b"k%d" % rng.randrange(KEYS)
-        return Message(number, rng.randrange(self._partitions) if partition is None else partition, key, value, kind)
+        return Message(number, rng.randrange(self.partitions) if partition is None else partition, key, value, kind)
 
 
 class Sender(threading.Thread):
@@ -87,20 +88,20 @@ class Sender(threading.Thread):
 
     Parameters
     ----------
-    bootstrap, topic, partitions
+    bootstrap, topic
         Where to.
     messages, rng
         What, and which way.
     """
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, messages: Messages, rng: random.Random) -> None:
+    def __init__(self, bootstrap: str, topic: str, messages: Messages, rng: random.Random) -> None:
         super().__init__(name="sender", daemon=True)
         self.wanted = 0  # messages that are to be sent by now
         self.sent = 0
         self.arrived: set[int] = set()  # numbers of messages that are surely there
         self.undone: set[int] = set()  # and of those that surely are not
         self.failure: BaseException | None = None
-        self._brokers, self._topic, self._partitions = bootstrap, topic, partitions
+        self._brokers, self._topic = bootstrap, topic
         self._messages, self._rng = messages, rng
         self._producers: dict[tuple[str, bool], Producer] = {}
         self._ending = threading.Event()
@@ -129,7 +130,7 @@ class Sender(threading.Thread):
             raise self.failure
         for producer in self._producers.values():
             assert not producer.flush(DEADLINE), "messages were not delivered"
-        self._plainly([self._messages.good(partition) for partition in range(self._partitions)], "none")
+        self._plainly([self._messages.good(partition) for partition in range(self._messages.partitions)], "none")
 
     def _send(self, chunk: list[Message]) -> None:
         codec = self._rng.choice(CODECS)
@@ -181,6 +182,10 @@ class Sender(threading.Thread):
                 return
             except BufferError:
                 producer.poll(0.1)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                    raise
+                producer.poll(0.1)  # it has not heard yet that the topic has grown
 
     def _producer(self, codec: str, transactional: bool) -> Producer:
         made = self._producers.get((codec, transactional))
@@ -190,6 +195,7 @@ class Sender(threading.Thread):
                 "compression.type": codec,
                 "enable.idempotence": True,
                 "linger.ms": 20,
+                "topic.metadata.refresh.interval.ms": 1000,
                 "log_level": 0,
             }
             if transactional:
@@ -217,16 +223,16 @@ def _end(call: Any) -> None:
 class Group:
     """What the coordinator knows of a group."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int) -> None:
-        self._places = [TopicPartition(topic, p) for p in range(partitions)]
-        self._group = group
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self._group, self._topic = group, topic
         self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def committed(self) -> dict[int, int]:
         """The committed offset of each partition; nothing where the coordinator does not answer."""
         try:
-            found = self._consumer.committed(self._places, timeout=10)
+            partitions = self._admin.list_topics(self._topic, timeout=10).topics[self._topic].partitions
+            found = self._consumer.committed([TopicPartition(self._topic, p) for p in partitions], timeout=10)
         except KafkaException:
             return {}
         return {one.partition: max(0, one.offset) for one in found}
@@ -239,6 +245,13 @@ class Group:
         except KafkaException:
             return None
         return {member.client_id for member in described.members} if described.state.name == "STABLE" else None
+
+    def add_partition(self) -> int:
+        """Give the input a partition more; returns how many it has then."""
+        count = len(self._admin.list_topics(self._topic, timeout=60).topics[self._topic].partitions) + 1
+        [future] = self._admin.create_partitions([NewPartitions(self._topic, count)]).values()
+        future.result()
+        return count
 
     def in_sync(self, brokers: int) -> bool:
         """Whether every partition has all of its replicas."""

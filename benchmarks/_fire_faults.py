@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from _fire_clients import DEADLINE, Group
+from _fire_clients import DEADLINE, Group, Messages
 from broker import Cluster
 from streams import client_file, command, spawn
 from svead_kafka import Options
 
 FEWEST, MOST = 2, 5  # workers; a run begins with three
 ASKED = (75, 76)  # exit codes that ask to be started again
+GROWTH = "partition added to the input"
 EARLY = -signal.SIGTERM  # of a process that was told to end before it could listen to signals
 
 
@@ -114,15 +115,15 @@ class Faults:
 
     Parameters
     ----------
-    cluster, crew, group
+    cluster, crew, group, messages
         Whom to.
     rng
         The source of the draws.
     """
 
-    def __init__(self, cluster: Cluster, crew: Crew, group: Group, rng: random.Random) -> None:
+    def __init__(self, cluster: Cluster, crew: Crew, group: Group, messages: Messages, rng: random.Random) -> None:
         self.done: Counter[str] = Counter()
-        self._cluster, self._crew, self._group, self._rng = cluster, crew, group, rng
+        self._cluster, self._crew, self._group, self._messages, self._rng = cluster, crew, group, messages, rng
         self._kinds: dict[str, tuple[int, Callable[[], None]]] = {
             "worker killed and restarted": (14, self._kill),
             "worker killed again while it starts": (5, self._kill_twice),
@@ -134,13 +135,15 @@ class Faults:
             "worker left for good": (5, self._leave),
             "broker killed and restarted": (6, lambda: self._broker(kill=True)),
             "broker restarted in order": (4, lambda: self._broker(kill=False)),
+            GROWTH: (0, self._grow),
         }
 
-    def plan(self, count: int) -> list[str]:
-        """So many faults in random order, each kind at least once where there are enough."""
-        kinds = list(self._kinds)
-        drawn = self._rng.choices(kinds, [weight for weight, _ in self._kinds.values()], k=max(0, count - len(kinds)))
-        chosen = self._rng.sample(kinds, min(count, len(kinds))) + drawn
+    def plan(self, count: int, growth: int) -> list[str]:
+        """So many faults in random order, each kind at least once where there are enough; the input grows as often."""
+        weights = {kind: weight for kind, (weight, _) in self._kinds.items() if weight}
+        count -= growth
+        drawn = self._rng.choices(list(weights), list(weights.values()), k=max(0, count - len(weights)))
+        chosen = self._rng.sample(list(weights), min(count, len(weights))) + drawn + [GROWTH] * growth
         self._rng.shuffle(chosen)
         return chosen
 
@@ -208,6 +211,9 @@ class Faults:
         node.start()
         node.wait()
         self._wait(lambda: self._group.in_sync(len(self._cluster.nodes)))
+
+    def _grow(self) -> None:
+        self._messages.partitions = self._group.add_partition()
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         """Until a condition holds, or for a minute: a fault goes on as well without."""

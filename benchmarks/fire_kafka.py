@@ -1,6 +1,6 @@
 """Exactly once, seen from outside: workers and brokers die at random, and other clients check every record.
 
-    python benchmarks/fire_kafka.py [--faults 60] [--mode both] [--events 24000] [--seed N]
+    python benchmarks/fire_kafka.py [--faults 60] [--mode both] [--events 24000] [--grow 0] [--seed N]
 
 Three brokers, three worker processes of one group (two to five, as they come and go). librdkafka sends the events, with
 every codec, half of them in transactions, of which some are aborted or left open; one message in a hundred is no event.
@@ -73,18 +73,17 @@ class Fire:
         more = ["--features", ",".join(check.FEATURES), "--max-event-bytes", str(LARGEST)]
         more += ["--alert-rate", str(self.options.alert_rate)]
         self.crew = Crew(self.options, folder, more)
-        self._group = Group(cluster.bootstrap, self.options.group, self.stream.input, PARTITIONS)
-        self.faults = Faults(cluster, self.crew, self._group, self._rng)
+        self._group = Group(cluster.bootstrap, self.options.group, self.stream.input)
         messages = Messages(PARTITIONS, random.Random(f"{seed} messages"))
-        sending = random.Random(f"{seed} sending")
-        self.sender = Sender(cluster.bootstrap, self.stream.input, PARTITIONS, messages, sending)
+        self.faults = Faults(cluster, self.crew, self._group, messages, self._rng)
+        self.sender = Sender(cluster.bootstrap, self.stream.input, messages, random.Random(f"{seed} sending"))
 
-    def burn(self, faults: int, events: int) -> None:
+    def burn(self, faults: int, growth: int, events: int) -> None:
         """Send, do harm, and wait until the workers are done with it all."""
         for _ in range(WORKERS):
             self.crew.add()
         self.sender.start()
-        plan = self.faults.plan(faults)
+        plan = self.faults.plan(faults, growth)
         began = time.monotonic()
         self.sender.wanted = events // (faults + 1)
         self._wait_for_progress(0)
@@ -95,7 +94,7 @@ class Fire:
                 self._wait_for_progress(before)
             time.sleep(self._rng.uniform(0.0, 1.0))
             done = self.faults.do(kind)
-            print(f"  {time.monotonic() - began:5.0f} s  {n:3d}  {done:<40}{self._done():>9,} messages", flush=True)
+            print(f"  {time.monotonic() - began:5.0f} s  {n:3d}  {done:<40}at {self._done():>7,}", flush=True)
         self.sender.finish()
         self._wait_for_all()
         for name in list(self.crew.processes):
@@ -174,7 +173,7 @@ def run(cluster: Cluster, mode: str, given: argparse.Namespace, folder: Path) ->
     fire = Fire(cluster, mode, given.seed, folder)
     began = time.monotonic()
     try:
-        fire.burn(given.faults, given.events)
+        fire.burn(given.faults, given.grow, given.events)
         took = time.monotonic() - began
         data = Path(cluster.nodes[0].folder) / "data"
         wrong = judge(fire, cluster.bootstrap, data)
@@ -193,6 +192,7 @@ def run(cluster: Cluster, mode: str, given: argparse.Namespace, folder: Path) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--faults", type=int, default=60, help="in each mode")
+    parser.add_argument("--grow", type=int, default=0, help="faults of these that add a partition to the input")
     parser.add_argument("--events", type=int, default=24_000, help="messages in each mode")
     parser.add_argument("--mode", choices=["partition", "key", "both"], default="both", help="what has a model")
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
