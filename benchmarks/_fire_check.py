@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
 @dataclass
 class Written:
-    """What stands in the three topics that others read; in `expected`, by place and in the order of the input."""
+    """What should stand in the three topics that others read, by place and in the order of the input."""
 
     scored: dict[Place, Any] = field(default_factory=dict)
     dead: dict[Place, Any] = field(default_factory=dict)

@@ -53,7 +53,7 @@ class Crew:
         with client.open("a") as file:
             file.write(f"client.id={name}\n")
         more = [*self._more, "--client-config", str(client)]
-        if self._count % 2:
+        if int(name.removeprefix("worker")) % 2:
             more += ["--transactional-id", f"{self._options.group}-{name}"]
         self.processes[name] = spawn(command(self._options, *more), self.log(name))
 
@@ -62,12 +62,13 @@ class Crew:
         return self._folder / name / "log"
 
     def kill(self, name: str) -> None:
-        """SIGKILL; `_start` follows where it is to come back."""
+        """SIGKILL, for good."""
         process = self.processes.pop(name)
         process.kill()
         process.wait()
 
     def restart(self, name: str) -> None:
+        """SIGKILL, and another process of the same name."""
         self.kill(name)
         self._start(name)
 
@@ -85,6 +86,7 @@ class Crew:
             self.wrong.append(f"{name} ended with {code} on SIGTERM, see {self.log(name)}")
 
     def stop_and_start(self, name: str) -> None:
+        """SIGTERM, and another process of the same name."""
         self.dismiss(name)
         self._start(name)
 

@@ -25,6 +25,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,8 +114,7 @@ class Fire:
             f"not all was committed: {ends} wanted",
         )
 
-    def _wait(self, condition: object, otherwise: str) -> None:
-        assert callable(condition)
+    def _wait(self, condition: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + DEADLINE
         while not condition():
             if self.sender.failure is not None:
