@@ -444,17 +444,20 @@ class Worker:
     def _leave(self) -> None:
         """Save what is not saved, so that the next owner has nothing to replay."""
         assert self._assignment is not None
-        settled = self._assignment.settled()
-        unsaved = [source for source, one in settled.items() if one.unsaved]
+        if not self._assignment.is_restored:
+            log.warning("stopped amid a failure or a rebalance; everything scored is committed, models are not saved")
+            return
+        unsaved = [source for source, one in self._assignment.partitions.items() if one.unsaved]
         try:
             if unsaved:
                 self._transact(unsaved, {}, leaving=True)
             log.info("stopped; everything scored is committed and the models are saved")
         except Aborted as aborted:
-            places = ", ".join(f"{source.topic}/{source.partition} at {settled[source].position}" for source in unsaved)
-            told = "stopped; everything scored is committed, but the models could not be saved (%r): the next start "
             log.warning(
-                told + "learns again what came since they last were. It goes on with %s", aborted.__cause__, places
+                "stopped; everything scored is committed, but the models of %s could not be saved (%r): the next start "
+                "learns again what came since they were",
+                ", ".join(f"{source.topic}/{source.partition}" for source in unsaved),
+                aborted.__cause__,
             )
 
 
