@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
+from kafka.partitioner import murmur2
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,23 @@ class Receipt:
         return self._future.exception
 
 
-def send_each(producer: Any, topic: str, partition: int | None, messages: Sequence[Message]) -> list[Any]:
+def by_key(producer: Any, topic: str, messages: Sequence[Message], without: int) -> dict[int, list[Message]]:
+    """Messages by the partition that their key decides, as it does for other producers; one `without` a key is given.
+
+    Within a partition they keep their order.
+    """
+    partitions = sorted(producer.partitions_for(topic))
+    places: dict[bytes | None, int] = {None: without}
+    dealt: dict[int, list[Message]] = {}
+    for message in messages:
+        key = message.key
+        if key not in places:
+            places[key] = partitions[(murmur2(key) & 0x7FFFFFFF) % len(partitions)]
+        dealt.setdefault(places[key], []).append(message)
+    return dealt
+
+
+def send_each(producer: Any, topic: str, partition: int, messages: Sequence[Message]) -> list[Any]:
     """Send messages one by one, in the public way; returns their futures."""
     return [_send(producer, topic, partition, message) for message in messages]
 
@@ -81,7 +98,7 @@ def send_all(producer: Any, topic: str, partition: int, messages: Sequence[Messa
     return proofs
 
 
-def _send(producer: Any, topic: str, partition: int | None, message: Message) -> Any:
+def _send(producer: Any, topic: str, partition: int, message: Message) -> Any:
     return producer.send(
         topic,
         value=message.value,

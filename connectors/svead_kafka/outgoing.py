@@ -12,7 +12,7 @@ import orjson
 from kafka import TopicPartition
 from kafka.errors import InvalidTimestampError, KafkaError
 
-from svead_kafka.bulk import Message, fits, last_error, send_all, send_each
+from svead_kafka.bulk import Message, by_key, fits, last_error, send_all, send_each
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.events import Bad, Event, all_scored, copied_headers, dead_letter_headers, incident, incident_key
 from svead_kafka.options import Options
@@ -95,11 +95,11 @@ class Outgoing:
         ]
         restamped = self._restamp(topic, [event.record for event, _ in results], messages)
         if self._counts[topic] == self._counts[source.topic]:  # this keeps their order
-            self._futures += self._send(self._producer, topic, source.partition, messages)
-            return restamped
-        for message in messages:  # else the key decides, as it does for other producers
-            partition = None if message.key is not None else self._folded(source, topic)
-            self._futures += send_each(self._producer, topic, partition, [message])
+            dealt = {source.partition: messages}
+        else:
+            dealt = by_key(self._producer, topic, messages, self._folded(source, topic))
+        for partition, run in dealt.items():
+            self._futures += self._send(self._producer, topic, partition, run)
         return restamped
 
     def incidents(self, source: TopicPartition, results: list[tuple[Event, Verdict]]) -> int:

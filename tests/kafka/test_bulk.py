@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import TopicPartition
 from svead_kafka import Options
@@ -37,6 +37,7 @@ def record(offset: int = 0, value: bytes = b'{"a": 1, "b": ","}', timestamp: int
     )
 
 
+@settings(max_examples=50)
 @given(st.lists(VERDICTS, max_size=8), st.integers(0, 2**62), st.booleans())
 def test_values_encoded_together_are_those_encoded_one_by_one(
     verdicts: list[Verdict], offset: int, include_event: bool
@@ -59,7 +60,7 @@ def test_a_client_of_another_make_gets_its_records_one_by_one(caplog: pytest.Log
 
 
 @pytest.mark.parametrize(
-    ("settings", "before", "after"),
+    ("configs", "before", "after"),
     [
         ({}, NEVER, NEVER),
         ({"message.timestamp.after.max.ms": "3600000"}, NEVER, 3_600_000),
@@ -71,8 +72,8 @@ def test_a_client_of_another_make_gets_its_records_one_by_one(caplog: pytest.Log
         ({"retention.ms": "-1"}, NEVER, NEVER),
     ],
 )
-def test_a_time_stamp_is_kept_if_the_topic_takes_it(settings: dict[str, str], before: int, after: int) -> None:
-    stamps = Stamps({"out": settings})
+def test_a_time_stamp_is_kept_if_the_topic_takes_it(configs: dict[str, str], before: int, after: int) -> None:
+    stamps = Stamps({"out": configs})
     now = int(time.time() * 1000)
     for limit, sign in ((before, -1), (after, 1)):
         beyond = now + sign * min(limit + 10_000, now)
