@@ -299,7 +299,8 @@ class Assignment:
             self._tell(Gap(source, position if known is None else known.offset, position, TRUNCATED))
 
     def _tell(self, gap: Gap) -> None:
-        log.warning("%s", gap)
+        place = {"topic": gap.source.topic, "partition": gap.source.partition, "offset": gap.start}
+        log.warning("%s", gap, extra=place)
         self._metrics.skipped.labels(*map(str, gap.source), gap.reason).inc(gap.end - gap.start)
 
     def _committed(self, source: TopicPartition) -> OffsetAndMetadata:

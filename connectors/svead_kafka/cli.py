@@ -175,6 +175,7 @@ _WORKER_OPTIONS = [
         envvar=_variable("log_level"),
         help="The least serious lines to log.",
     ),
+    click.option("--dry-run", is_flag=True, help="Show the plan and check that it would work; change nothing."),
     _option("--verbose", "-v", is_flag=True, help="Log what the Kafka client does, too."),
 ]
 
@@ -199,7 +200,10 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
     _check_environment(ctx)
     _on_signals(lambda *_: sys.exit(0))  # while it is being loaded there is nothing to finish
     logs.set_up(given.pop("log_format"), given.pop("log_level"), given.pop("verbose"))
+    dry_run = given.pop("dry_run")
     options = options_from(ctx, given)
+    if dry_run:
+        ctx.exit(_dry_run(options))
     from svead_kafka.worker import Worker
 
     worker = Worker(options)
@@ -231,6 +235,19 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
 def _leave_at_once() -> None:
     log.warning("not ready to stop after %.0f s: leaving as after a crash, the next start goes on", _LEAVE_WITHIN)
     os._exit(EXIT_STALLED)  # exit() would wait for the threads that hang
+
+
+def _dry_run(options: Options) -> int:
+    """Say what a worker would do; returns the exit code."""
+    from svead_kafka.client import Clients
+    from svead_kafka.dry_run import DryRun
+
+    problems = 0
+    for line in DryRun(Clients(options)).lines():
+        problems += line.problem
+        click.echo(line)
+    click.echo("a worker would run" if not problems else f"a worker would not run; problems: {problems}")
+    return 1 if problems else 0
 
 
 def _on_signals(action: Callable[..., None]) -> None:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 import svead_stream
 from svead_kafka.feedback import VERDICTS
+from svead_kafka.settling import REASONS
 
 _LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _RESTORES = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -112,6 +113,8 @@ class Metrics:
                 counter.labels(*label)
             for verdict in VERDICTS.values():
                 self.answers.labels(*label, verdict)
+            for reason in REASONS:
+                self.skipped.labels(*label, reason)
 
     def forget(self, topic: str, partition: int) -> None:
         """Stop reporting gauges of a partition that another worker has now."""

@@ -30,7 +30,7 @@ from svead_kafka.state_topic import Found
 
 log = logging.getLogger(__name__)
 
-DELETED, MOVED, TRUNCATED = "deleted", "moved", "truncated"  # why offsets were passed over
+REASONS = DELETED, MOVED, TRUNCATED = "deleted", "moved", "truncated"  # why offsets were passed over
 
 
 class Gap(NamedTuple):

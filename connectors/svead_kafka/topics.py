@@ -87,15 +87,15 @@ class Topics:
         for topic in admin.describe_topics(wanted) if wanted else ():
             if topic["partitions"]:
                 self.counts[topic["name"]] = len(topic["partitions"])
-                self.ids[topic["name"]] = _known_id(topic.get("topic_id"))
+                self.ids[topic["name"]] = known_id(topic.get("topic_id"))
 
     def were_replaced(self, consumer: Any) -> bool:
         """Whether a topic of the input was deleted and created again, as far as a consumer of it has heard."""
-        heard = {topic: _known_id(consumer._cluster.topic_id(topic)) for topic in self.input}
+        heard = {topic: known_id(consumer._cluster.topic_id(topic)) for topic in self.input}
         return any(None not in (heard[topic], self.ids[topic]) and heard[topic] != self.ids[topic] for topic in heard)
 
 
-def _known_id(found: Any) -> str | None:
+def known_id(found: Any) -> str | None:
     """The id of a topic as text; None for that of brokers which have no ids."""
     return str(found) if found is not None and UUID(str(found)).int else None
 

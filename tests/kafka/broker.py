@@ -155,7 +155,13 @@ class ZooKeeper(OldNode):
 class Cluster:
     """One or more nodes of one KRaft cluster on this machine."""
 
-    def __init__(self, folder: Path, count: int = 1, secure: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        count: int = 1,
+        secure: dict[str, str] | None = None,
+        settings: dict[str, str] | None = None,
+    ) -> None:
         ports = free_ports((2 + len(SECURE)) * count)
         voters = ",".join(f"{i + 1}@127.0.0.1:{ports[count + i]}" for i in range(count))
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports[:count])
@@ -166,7 +172,7 @@ class Cluster:
             for name, port in zip(SECURE if secure else (), ports[2 * count + i * len(SECURE) :], strict=False):
                 here += f",{name}://127.0.0.1:{port}"
                 self.secure.setdefault(name, f"127.0.0.1:{port}")
-            settings = (
+            own = (
                 SETTINGS
                 | {
                     "node.id": str(i + 1),
@@ -181,8 +187,9 @@ class Cluster:
                     "transaction.state.log.min.isr": str(min(count, 2)),
                 }
                 | (secure or {})
+                | (settings or {})
             )
-            self.nodes.append(Node(i + 1, folder / f"node{i + 1}", ports[i], settings))
+            self.nodes.append(Node(i + 1, folder / f"node{i + 1}", ports[i], own))
 
     def start(self) -> None:
         for node in self.nodes:
