@@ -19,8 +19,9 @@ from kafka.admin import (
     ResourceType,
 )
 from streams import Run, Stream, command, events, until, work
-from svead_kafka import Options
-from svead_kafka.client import Clients, prepare_topics
+from svead_kafka import ConfigurationError, Options, Worker
+from svead_kafka.client import Clients
+from svead_kafka.topics import Topics
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_new_group_would_run_and_nothing_is_created(stream: Stream, dry: Run, 
     assert (code, lines[-1]) == (0, "a worker would run")
     assert f"ok       topic {stream.input}: 4 partitions, read allowed" in lines
     assert f"ok       topic {options.output}: would be created, with 4 partitions" in lines
-    assert f"ok       {stream.input}/3: new; begins at 0, 10 behind the end" in lines
+    assert f"ok       {stream.input}/3: goes on at 0, 10 behind the end, new models" in lines
     assert dry(options)[1] == lines  # the second finds what the first has found
     _, full = run(*command(options, "--dry-run")[3:])
     assert any(line.startswith(f"ok       plan: reading {stream.input} (4 partitions) at") for line in full)
@@ -72,10 +73,8 @@ def test_state_that_would_be_taken_over_or_refused_is_told(stream: Stream, dry: 
 
     code, lines = dry(options, "--memory", "7777")
     assert (code, len(problems(lines))) == (1, 4)
-    assert (
-        f"{stream.input}/0: its models were made with other options (memory: 20000 then, 7777.0 now); "
-        in problems(lines)[0]
-    )
+    told = f"the models of {stream.input}/0 were made with other options (memory: 20000 then, 7777.0 now); "
+    assert told in problems(lines)[0]
     code, lines = dry(options, "--memory", "7777", "--if-changed", "restart")
     assert (code, problems(lines)) == (0, [])
     work(stream, options, 48)  # it was left as it was
@@ -84,7 +83,7 @@ def test_state_that_would_be_taken_over_or_refused_is_told(stream: Stream, dry: 
 
 def test_topics_that_are_missing_or_too_small_are_told(stream: Stream, dry: Run) -> None:
     options = stream.options()
-    prepare_topics(Clients(options))
+    Topics(options).prepare(Clients(options))
     admin = KafkaAdminClient(bootstrap_servers=stream.bootstrap)
     topics = {options.output: {"max.message.bytes": "20000"}, stream.input: {"compression.type": "zstd"}}
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs) for topic, configs in topics.items()])
@@ -127,7 +126,7 @@ def allow(cluster: Cluster, who: str, operation: ACLOperation, kind: ResourceTyp
 def test_permissions_that_lack_are_told(strict: Cluster, dry: Run, run: Run) -> None:
     stream = Stream(strict.bootstrap, "allowed")
     options = stream.options()
-    prepare_topics(Clients(options))
+    Topics(options).prepare(Clients(options))
     assert dry(options)[0] == 0
     allow(strict, "*", ACLOperation.READ, ResourceType.TOPIC, options.output)
     allow(strict, "bob", ACLOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "fixed")
@@ -146,6 +145,25 @@ def test_permissions_that_lack_are_told(strict: Cluster, dry: Run, run: Run) -> 
     until(lambda: line in problems(dry(options)[1]))
     line = f"svead-stream: topic {options.state!r} must not be seen by this user; its owner can allow it"
     assert run("tail", "--topic", options.state, "--bootstrap", strict.bootstrap) == (1, [line])
+
+
+def test_a_worker_that_lacks_a_permission_ends_at_once(
+    strict: Cluster, dry: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(strict.bootstrap, "forbidden")
+    options = stream.options()
+    stream.send(events(40))
+    Topics(options).prepare(Clients(options))
+    allow(strict, "bob", ACLOperation.WRITE, ResourceType.TOPIC, options.output)
+    allow(strict, "*", ACLOperation.DESCRIBE, ResourceType.TOPIC, options.output)
+    until(lambda: any("lacks Write" in problem for problem in problems(dry(options)[1])))  # rules take a moment
+    with pytest.raises(ConfigurationError, match=rf"{options.output}.*allow the user to .* write"):
+        Worker(options).run()
+    allow(strict, "bob", ACLOperation.READ, ResourceType.GROUP, options.group)
+    until(lambda: any(problem.startswith("group ") for problem in problems(dry(options)[1])))
+    with pytest.raises(ConfigurationError, match="allow the user to read the group"):
+        Worker(options).run()
+    assert "trying again" not in caplog.text
 
 
 def test_a_broker_that_creates_topics_may_do_so(strict: Cluster, run: Run, tmp_path: Path) -> None:
