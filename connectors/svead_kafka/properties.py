@@ -208,6 +208,8 @@ def _tls(given: dict[str, str]) -> dict[str, Any]:
         given.pop(name, "").replace("\\n", "\n")
         for name in ("ssl_keystore_certificate_chain", "ssl_keystore_key", "ssl_truststore_certificates")
     )
+    if not (chain or trusted or {"ssl_cafile", "ssl_certfile"} & given.keys()):
+        return found
     try:
         context = _context(given, chain, key, trusted)
     except (OSError, ValueError) as error:  # OpenSSL's errors are of the first kind

@@ -82,14 +82,20 @@ def test_who_was_replaced_in_the_same_generation_cannot_commit(stream: Stream) -
     # Names of transactions that differ, so that nothing but the membership can tell the two apart.
     old, new = (stream.options(instance_id="worker-1", transactional_id=f"{stream.name}-{i}") for i in range(2))
 
+    memberships: list[Any] = []
+
     def replace() -> None:
-        with working(old, Held):
+        with working(old, Held) as one:
             assert Held.polled.wait(PATIENCE)
-            work(stream, new, 40)
+            with working(new) as other:
+                stream.wait_committed(new, 40)
+                memberships.extend(worker._assignment.membership for worker in (one, other) if worker._assignment)
             Held.let_go.set()
 
     with pytest.raises(ConfigurationError, match=TAKEN):
         replace()
+    assert len({membership.generation_id for membership in memberships}) == 1
+    assert len({membership.member_id for membership in memberships}) == 2
     assert len(stream.scored(new)) == 40
 
 
