@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,25 @@ def test_a_group_with_members_is_left_alone(one: Stream) -> None:
     one.send(events(10, seed=2))
     work(one, options, 220)
     assert scored(one, options)[0] == list(range(220))
+
+
+def test_a_worker_that_comes_in_the_midst_of_it_waits_and_begins_where_it_is_told(one: Stream) -> None:
+    options = one.options()
+    work(one, options, 200)
+    admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
+    with ExitStack() as stack:
+
+        class Slow(Anew):
+            def _transact(self, *what: Any) -> None:
+                stack.enter_context(working(options))
+                until(lambda: len(admin.describe_groups([options.group])[options.group]["members"]) == 2)
+                super()._transact(*what)
+
+        anew = Slow(Clients(options), begin="150")
+        anew.carry_out(anew.plan())
+        until(lambda: len(one.read(options.output)) == 250)
+    admin.close()
+    assert scored(one, options)[0] == [*range(200), *range(150, 200)]
 
 
 def test_partitions_can_be_named_and_the_file_of_a_worker_will_do(stream: Stream, run: Run, tmp_path: Path) -> None:
