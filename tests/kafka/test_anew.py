@@ -75,11 +75,6 @@ def test_replay_scores_again_from_where_it_is_told_with_new_models(one: Stream, 
     assert offsets == [*range(200), *range(200)]
     assert scores[:200] == scores[200:]
 
-    anew = Anew(Clients(options), begin="150")
-    anew.carry_out(anew.plan())
-    work(one, options, 200)
-    assert scored(one, options)[0][400:] == list(range(150, 200))
-
 
 def test_where_to_begin_is_an_offset_a_time_or_an_end_and_is_clamped_with_a_word(bootstrap: str) -> None:
     one = Stream(bootstrap, "where", partitions=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import random
 import subprocess
 from dataclasses import replace
@@ -76,19 +77,32 @@ def test_state_of_release_0_1_is_refused_with_one_line_and_left_behind_when_told
     assert {one["version"] for one in checkpoints(stream, options)} == {__version__}
 
 
-def test_state_of_a_newer_version_is_refused_with_one_line(bootstrap: str) -> None:
+def test_state_of_another_release_is_gone_on_with_unless_its_models_are_newer(
+    bootstrap: str, caplog: pytest.LogCaptureFixture
+) -> None:
     stream = Stream(bootstrap, "downgrade", partitions=1)
     stream.send(events(20))
     options = stream.options()
     work(stream, options, 20)
     [newest] = checkpoints(stream, options)
-    newest |= {"version": "7.0", "options": newest["options"] | {"model_version": MODEL_VERSION + 1}}
-    producer = KafkaProducer(bootstrap_servers=bootstrap)
-    key = orjson.dumps([options.group, stream.input, 0])
-    producer.send(options.state, key=key, value=orjson.dumps(newest), partition=0)
-    producer.close()
+    write(stream, options, newest | {"version": "7.0"})
+    stream.send(events(20, seed=1))
+    with caplog.at_level(logging.INFO):
+        work(stream, options, 40)
+    assert f"{stream.input}/0: state at offset 20, going on at 20" in caplog.text
+
+    [newest] = checkpoints(stream, options)
+    newer = newest["options"] | {"model_version": MODEL_VERSION + 1}
+    write(stream, options, newest | {"version": "7.0", "options": newer})
     with pytest.raises(StateError, match=r"by svead-stream 7\.0, which is newer than this worker \(.*\): upgrade it; "):
         Worker(options).run()
+
+
+def write(stream: Stream, options: Options, checkpoint: dict[str, Any]) -> None:
+    producer = KafkaProducer(bootstrap_servers=stream.bootstrap)
+    key = orjson.dumps([options.group, stream.input, 0])
+    producer.send(options.state, key=key, value=orjson.dumps(checkpoint), partition=0)
+    producer.close()
 
 
 def test_what_is_in_effect_is_compared_not_what_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
