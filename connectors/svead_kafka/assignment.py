@@ -161,8 +161,7 @@ class Assignment:
         return polled
 
     def position(self, source: TopicPartition) -> int:
-        """The offset up to which a partition was polled: behind messages, and behind what is none, as the ends of
-        transactions."""
+        """The offset up to which a partition was polled, also over what is no message, such as ends of transactions."""
         at = self._consumer.position(source, timeout_ms=0)  # asks nobody: it was told where to begin
         return self.partitions[source].position if at is None else int(at)
 
@@ -295,8 +294,11 @@ class Assignment:
     def _tell_truncated(self, divergent: dict[TopicPartition, Any]) -> None:
         """Brokers have lost messages that were scored, and may have others in their place by now."""
         for source, known in divergent.items():
-            position = self.partitions[source].position if source in self.partitions else self.position(source)
-            self._tell(Gap(source, position if known is None else known.offset, position, TRUNCATED))
+            position = self.position(source)
+            if known is not None:
+                self._tell(Gap(source, known.offset, position, TRUNCATED))
+            else:  # also if the topic was created again, which the restore sees
+                log.warning("%s/%d is not what was read up to offset %d", *source, position)
 
     def _tell(self, gap: Gap) -> None:
         place = {"topic": gap.source.topic, "partition": gap.source.partition, "offset": gap.start}
