@@ -28,6 +28,7 @@ from svead_kafka import times
 from svead_kafka.client import Clients
 from svead_kafka.errors import ConfigurationError, StateError
 from svead_kafka.state_topic import StateKey, StateReader
+from svead_kafka.tools import patiently
 
 _WAIT_S = 60.0
 
@@ -159,7 +160,7 @@ class Anew:
 
     def _check_members(self, admin: Any, expected: int) -> None:
         group = self._options.group
-        members = admin.describe_groups([group])[group]["members"]
+        members = patiently(lambda: admin.describe_groups([group]))[group]["members"]
         if len(members) > expected:
             hosts = ", ".join(sorted({member["client_host"].strip("/") for member in members}))
             raise ConfigurationError(

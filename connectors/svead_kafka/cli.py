@@ -198,9 +198,10 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
         logs.stderr_to_text()  # the commands beside the worker talk to people
         return
     _check_environment(ctx)
-    _on_signals(lambda *_: sys.exit(0))  # while it is being loaded there is nothing to finish
-    logs.set_up(given.pop("log_format"), given.pop("log_level"), given.pop("verbose"))
     dry_run = given.pop("dry_run")
+    if not dry_run:
+        _on_signals(lambda *_: sys.exit(0))  # while it is being loaded there is nothing to finish
+    logs.set_up(given.pop("log_format"), given.pop("log_level"), given.pop("verbose"))
     options = options_from(ctx, given)
     if dry_run:
         ctx.exit(_dry_run(options))

@@ -7,7 +7,6 @@ group that does not exist yet, and whether it may write under its transactional 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +28,9 @@ from svead_kafka.journal import Mark
 from svead_kafka.options import Options, describe
 from svead_kafka.settling import Known, settle
 from svead_kafka.state_topic import Found, StateReader
+from svead_kafka.tools import patiently
 from svead_kafka.topics import known_id
 
-_WAIT_S = 15.0
 _CODECS: dict[str, tuple[Callable[[], bool], str]] = {
     "gzip": (codec.has_gzip, "zlib"),
     "snappy": (codec.has_snappy, "python-snappy"),
@@ -144,7 +143,7 @@ class DryRun:
         """The group and the transactional id."""
         options = self._options
         try:
-            group = _patiently(lambda: self._admin.describe_groups([options.group]))[options.group]
+            group = patiently(lambda: self._admin.describe_groups([options.group]))[options.group]
             allowed, members = group["authorized_operations"], len(group["members"])
             lacking = allowed is not None and "READ" not in allowed
             is_new = "" if allowed is not None else "; that it may be joined shows when the worker starts"
@@ -154,7 +153,7 @@ class DryRun:
             yield Line(f"group {options.group}: {error}; allow Read", True)
         name = options.transactional_id or f"{options.group}-any"
         try:
-            _patiently(lambda: self._admin.describe_transactions([name]))
+            patiently(lambda: self._admin.describe_transactions([name]))
         except TransactionalIdAuthorizationFailedError:
             what = name if options.transactional_id else f"names that begin with {options.group}-"
             yield Line(f"transactional id: this user may not use {what}; allow Describe and Write", True)
@@ -214,18 +213,6 @@ class DryRun:
             return reader.scan(sources)
         finally:
             reader.close()
-
-
-def _patiently(ask: Callable[[], Any]) -> Any:
-    """An answer of a coordinator; a cluster that was never asked for one needs a moment to find it."""
-    deadline = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            return ask()
-        except KafkaError as error:
-            if not error.retriable or time.monotonic() > deadline:
-                raise
-        time.sleep(0.1)
 
 
 def _codec(what: str, name: str, readable: list[str]) -> Line:

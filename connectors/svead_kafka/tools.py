@@ -6,7 +6,7 @@ import csv
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -29,6 +29,8 @@ from svead_kafka.client import look_for_broker
 from svead_kafka.errors import ConfigurationError
 from svead_kafka.properties import read_client_config
 from svead_stream.cli.progress import Progress
+
+_WAIT_S = 15.0
 
 
 def client(bootstrap: str, config: Path | None) -> dict[str, Any]:
@@ -58,7 +60,20 @@ def administration(properties: dict[str, Any]) -> Iterator[Any]:
 def topics_of(properties: dict[str, Any], group: str) -> list[str]:
     """The topics of which a group has committed offsets."""
     with administration(properties) as admin:
-        return sorted({source.topic for source in admin.list_group_offsets(group)[group]})
+        offsets = patiently(lambda: admin.list_group_offsets(group))[group]
+        return sorted({source.topic for source in offsets})
+
+
+def patiently(ask: Callable[[], Any]) -> Any:
+    """An answer of a coordinator; a cluster that was never asked for one needs a moment to find it."""
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            return ask()
+        except KafkaError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 def check_topic(properties: dict[str, Any], topic: str, remedy: str) -> None:
