@@ -21,7 +21,7 @@ from svead_kafka.metrics import Metrics
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent.parent / "examples" / "kafka"
-DOCS = HERE.parent.parent / "docs" / "kafka.md"
+DOCS = HERE.parent.parent / "docs" / "operating.md"
 
 
 @pytest.fixture(scope="module")

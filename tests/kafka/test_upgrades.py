@@ -1,4 +1,4 @@
-"""State of other versions: taken over or refused with one line, by the rule in docs/kafka.md.
+"""State of other versions: taken over or refused with one line, by the rule in docs/operating.md.
 
 state_0_1_0.jsonl is what a worker of release 0.1.0 left behind after 120 events in two partitions, once with a model
 per partition and once per key: the records of its state topic, without group and topic in their keys, and its offsets.
