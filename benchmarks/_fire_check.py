@@ -16,8 +16,7 @@ from svead_stream import ConformalFilter, StreamingSVEAD
 FEATURES = ("x0", "x1", "x2", "x3", "x4", "x5", "more")  # `more` stands for what is below it
 GOOD = "good"
 REFUSED = "too many features"  # decodes well; only the detector can say that it is no event
-TOMBSTONE = "null"
-TOMBSTONES_ARE_BAD = True  # whether a message without a value is a dead letter, or passed over
+TOMBSTONE = "null"  # no value: passed over
 OWN = "svead-"  # how headers begin that the worker adds
 
 Place = tuple[Any, ...]  # where in the input something comes from: partition, offset, and what more it takes
@@ -141,7 +140,7 @@ class Reference:
         """What these messages should lead to; they come partition by partition, in order."""
         written = Written()
         for record in records:
-            if record.kind == TOMBSTONE and not TOMBSTONES_ARE_BAD:
+            if record.kind == TOMBSTONE:
                 continue
             if record.kind != GOOD and record.kind != REFUSED:
                 self._bury(written, record)
