@@ -7,12 +7,11 @@ group that does not exist yet, and whether it may write under its transactional 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka import TopicPartition, codec
-from kafka.admin import ConfigResource, ConfigResourceType
+from kafka import TopicPartition
 from kafka.errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -26,17 +25,12 @@ from svead_kafka.client import OLDEST, Clients, check_room, message_limits, topi
 from svead_kafka.errors import ConfigurationError, StateError
 from svead_kafka.journal import Mark
 from svead_kafka.options import Options, describe
+from svead_kafka.patches import PACKAGES
+from svead_kafka.properties import CODECS, has_codec
 from svead_kafka.settling import Known, settle
 from svead_kafka.state_topic import Found, StateReader
 from svead_kafka.tools import patiently
 from svead_kafka.topics import known_id
-
-_CODECS: dict[str, tuple[Callable[[], bool], str]] = {
-    "gzip": (codec.has_gzip, "zlib"),
-    "snappy": (codec.has_snappy, "python-snappy"),
-    "lz4": (codec.has_lz4, "lz4"),
-    "zstd": (codec.has_zstd, "zstandard"),
-}
 
 
 @dataclass(frozen=True)
@@ -174,18 +168,13 @@ class DryRun:
             yield Line(f"room: events up to {self._options.max_event_bytes} bytes")
 
     def _codecs(self) -> Iterator[Line]:
-        readable = [name for name, (is_there, _) in _CODECS.items() if is_there()]
+        readable = [name for name in CODECS if has_codec(name)]
         writes = self._options.client.get("compression_type")
-        yield _codec("writing", writes, readable) if writes else Line(f"codecs: {', '.join(readable)} can be read here")
-        resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in self._input]
-        try:
-            answer = self._admin.describe_configs(resources, config_filter="all")["topic"]
-        except (KafkaError, KeyError):
-            return  # not allowed to ask
-        for topic, configs in answer.items():
-            name = configs.get("compression.type", {}).get("value")
-            if name in _CODECS:
-                yield _codec(f"reading {topic}", name, readable)
+        yield Line(f"codecs: {', '.join(readable)} can be read here; written: {writes or 'none'}")
+        for topic, settings in topic_settings(self._clients, self._input).items():
+            name = settings.get("compression.type")
+            if name in CODECS and name not in readable:
+                yield Line(f"codecs: {topic} has {name}, which needs a package: install {PACKAGES[name]}", True)
 
     # the state
 
@@ -213,14 +202,6 @@ class DryRun:
             return reader.scan(sources)
         finally:
             reader.close()
-
-
-def _codec(what: str, name: str, readable: list[str]) -> Line:
-    if name in readable:
-        return Line(f"codecs: {what}: {name}")
-    if name not in _CODECS:
-        return Line(f"codecs: {what}: there is no {name!r}; choose {', '.join(_CODECS)}", True)
-    return Line(f"codecs: {what}: {name} needs a package; pip install {_CODECS[name][1]}", True)
 
 
 def _outlook(known: Known, options: Options) -> Line:

@@ -144,13 +144,18 @@ def checked(properties: Mapping[str, Any]) -> dict[str, Any]:
     return dict(properties)
 
 
+def has_codec(codec: str) -> bool:
+    """Whether the package that the client needs for a codec is installed."""
+    is_there, _ = KafkaProducer._COMPRESSORS[codec]
+    return bool(is_there())
+
+
 def _check_codec(codec: str | None) -> None:
     if codec is None:
         return
     if codec not in CODECS:
         raise ConfigurationError(f"compression.type must be one of none, {', '.join(CODECS)}")
-    is_there, _ = KafkaProducer._COMPRESSORS[codec]
-    if not is_there():
+    if not has_codec(codec):
         raise ConfigurationError(
             f"compression.type {codec} needs a package that is not there: install {PACKAGES[codec]}"
         )
