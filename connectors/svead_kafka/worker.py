@@ -86,6 +86,7 @@ log = logging.getLogger(__name__)
 _POLL_MS = 200
 _FIRST_BATCH = 100  # events; grows as long as batches are quick
 _BATCH_SECONDS = 1.0  # a batch that takes longer makes the next one smaller
+_FASTEST_GROWTH = 8  # times, from one batch to the next
 _LONGEST_PAUSE = 30.0
 _FORGIVEN = 300.0  # seconds after which an old failure no longer counts
 _MOST_FENCED = 3  # times that another may take the transactional id; once can be a slow transaction of our own
@@ -378,7 +379,8 @@ class Worker:
         if took > _BATCH_SECONDS:
             self._limit = max(1, int(count * _BATCH_SECONDS / took))
         elif self._full:  # a small batch that was quick says nothing of a large one
-            self._limit = min(self.options.max_batch, self._limit * 2)
+            growth = min(_FASTEST_GROWTH, max(2, int(_BATCH_SECONDS / max(took, 0.001))))
+            self._limit = min(self.options.max_batch, self._limit * growth)
 
     def _transact(
         self,
