@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import orjson
 from kafka import TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import KafkaTimeoutError, OffsetOutOfRangeError
 
 from svead_kafka.events import Bad, Decoder, Names, Reason
 from svead_kafka.options import Options
@@ -110,16 +110,21 @@ class Feedback:
             raise KafkaTimeoutError(f"no metadata of the feedback topic {self._topic!r}")
         places = [TopicPartition(self._topic, number) for number in numbers if partitions]
         self._consumer.assign(places)
+        starts = self._consumer.beginning_offsets(places) if places else {}
         ends = self._consumer.end_offsets(places) if places else {}
         for place in places:
+            first, end = starts[place], ends[place]
             heard = [partition.journal.heard(*place) for partition in partitions.values()]
-            self._read[place.partition] = min(heard)
-            self._consumer.seek(place, min(heard))
-            if max(heard) > ends[place]:
+            begin = min(max(min(heard), first), end)
+            self._read[place.partition] = begin
+            self._consumer.seek(place, begin)
+            if max(heard) > end:
                 told = (
                     "%s/%d ends at %d, but was read up to %d: was it created again? Answers below that are passed over"
                 )
-                log.warning(told, *place, ends[place], max(heard))
+                log.warning(told, *place, end, max(heard))
+            elif 0 < min(heard) < first:
+                log.warning("%s/%d: answers %d to %d were deleted before they were read", *place, min(heard), first - 1)
 
     def _listen(self, partitions: Mapping[TopicPartition, Partition]) -> None:
         """Read on, as long as there are not too many answers waiting; never waits itself."""
@@ -128,7 +133,12 @@ class Feedback:
         if (self._consumer.partitions_for_topic(self._topic) or set()) - self._read.keys():
             log.info("%s has more partitions now", self._topic)
             self.begin(partitions)  # what waits is read again
-        for place, records in self._consumer.poll(timeout_ms=0, max_records=_POLLED).items():
+        try:
+            polled = self._consumer.poll(timeout_ms=0, max_records=_POLLED)
+        except OffsetOutOfRangeError:  # answers were deleted before they were read
+            self.begin(partitions)
+            return
+        for place, records in polled.items():
             for record in records:
                 said = read_answer(record, self._input_counts)
                 partition = partitions.get(said.source)
@@ -211,10 +221,14 @@ class Feedback:
         reader.seek(source, offset)
         deadline = time.monotonic() + _WAIT_S
         while time.monotonic() < deadline:
-            records = reader.poll(timeout_ms=500, max_records=1).get(source, [])
+            try:
+                records = reader.poll(timeout_ms=500, max_records=1).get(source, [])
+                gone = bool(records) or reader.position(source) > offset
+            except OffsetOutOfRangeError:
+                records, gone = [], True
             if records and records[0].offset == offset:
                 return records[0]
-            if records or reader.position(source) > offset:
+            if gone:
                 raise Reason("its source is gone: send the event with the answer")
         raise KafkaTimeoutError(f"offset {offset} of {source} could not be read in {_WAIT_S:.0f} s")
 

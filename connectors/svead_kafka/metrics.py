@@ -106,10 +106,13 @@ class Metrics:
         would alert nobody of it.
         """
         self.restore.observe(seconds)
-        counters = (self.events, self.alerts, self.incidents, self.closed, self.dead_letters, self.answers_refused)
+        counters = (
+            *(self.events, self.alerts, self.incidents, self.closed, self.dead_letters, self.tombstones),
+            *(self.answers_refused, self.missing, self.missing_times, self.backward_times, self.restamped),
+        )
         for topic, partition in places:
             label = (topic, str(partition))
-            for counter in (*counters, self.missing, self.missing_times, self.backward_times):
+            for counter in counters:
                 counter.labels(*label)
             for verdict in VERDICTS.values():
                 self.answers.labels(*label, verdict)

@@ -55,6 +55,7 @@ from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedEr
 from svead_kafka.announce import Announcer
 from svead_kafka.assignment import Assignment, AssignmentChanged
 from svead_kafka.brokers import BrokerWatch
+from svead_kafka.bulk import last_error
 from svead_kafka.client import (
     BATCH_BYTES,
     REFUSED,
@@ -414,7 +415,7 @@ class Worker:
             bounded(partial(_finish, self._producer, out, marks, self._assignment.membership), patience)
         except KafkaError as error:
             # Once a transaction has failed, all that is asked of the producer fails, with words instead of the cause.
-            first = self._producer._transaction_manager._last_error
+            first = last_error(self._producer)
             cause = first if type(error) is KafkaError and isinstance(first, KafkaError) else error
             out.explain(cause, outcomes.values())
             raise Aborted from cause

@@ -166,6 +166,9 @@ class Log:
     def position(self, place: TopicPartition) -> int:
         return self._at[place]
 
+    def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(places, 0)
+
     def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: len(self._partitions[place]) for place in places}
 

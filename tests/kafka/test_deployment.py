@@ -65,6 +65,15 @@ def dockerfile() -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
 
+def certificate_of_somebody(folder: Path) -> str:
+    """In place of that which the examples leave to their reader."""
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=somebody"]
+    subprocess.run(
+        [*words, "-keyout", str(folder / "key"), "-out", str(folder / "own")], check=True, capture_output=True
+    )
+    return (folder / "own").read_text()
+
+
 def in_kubernetes(folder: Path) -> Example:
     """The container, with what is mounted into it in a folder."""
     found = manifests()
@@ -77,7 +86,8 @@ def in_kubernetes(folder: Path) -> Example:
     for number, content in enumerate(files.values()):
         (folder / str(number)).mkdir()
         for name, text in content.items():
-            (folder / str(number) / name).write_text(_moved(text, files, folder))
+            text = certificate_of_somebody(folder) if name == "ca.pem" else _moved(text, files, folder)
+            (folder / str(number) / name).write_text(text)
     words = [_moved(word, files, folder) for word in container["args"]]
     # A value that is taken from elsewhere is known in the cluster only.
     environment = {one["name"]: one.get("value", "from-elsewhere") for one in container["env"]}
@@ -94,7 +104,12 @@ def _moved(text: str, places: Iterable[str], folder: Path) -> str:
 def in_systemd(folder: Path) -> Example:
     settings = unit()
     [start] = settings["ExecStart"]
-    _, command, *words = start.replace("%d", str(FOLDER / "systemd")).replace("%i", "machines").split()
+    _, command, *words = start.replace("%d", str(folder)).replace("%i", "machines").split()
+    certificate = folder / "ca.pem"
+    certificate.write_text(certificate_of_somebody(folder))
+    secrets = (FOLDER / "systemd" / "client.properties").read_text()
+    assert "/etc/ssl/kafka.pem" in secrets
+    (folder / "client.properties").write_text(secrets.replace("/etc/ssl/kafka.pem", str(certificate)))
     assert command == "kafka"
     words = [word.replace("/etc/svead", str(FOLDER / "systemd")) for word in words]
     file = (FOLDER / "systemd" / "machines.env").read_text().splitlines()

@@ -69,7 +69,7 @@ def test_it_is_alive_all_the_time_and_ready_while_it_does_its_part(
         "compiling": (Worker, "_compile"),
         "connecting": (Clients, "look_for_broker"),
         "joining": (Assignment, "poll"),
-        "restoring": (Assignment, "_scan"),
+        "restoring": (Assignment, "_look_up"),
         "leaving": (Worker, "_leave"),
     }
     gates = {phase: Gate(monkeypatch, *method) for phase, method in methods.items()}
