@@ -40,4 +40,8 @@ def permanent(error: BaseException) -> str | None:
     """What to tell of a fault that would be the same at the next attempt; None if another attempt may help."""
     if isinstance(error, UnreadableBatch):
         return str(error.args[0])
-    return next((f"{error}: {remedy}" for kind, remedy in _REMEDIES.items() if isinstance(error, kind)), None)
+    for kind, remedy in _REMEDIES.items():
+        # Of some faults the client makes an error without a kind, and names it in the text.
+        if isinstance(error, kind) or (type(error) is errors.KafkaError and kind.__name__ in str(error)):
+            return f"{error}: {remedy}"
+    return None

@@ -46,7 +46,7 @@ def test_a_slow_model_gets_small_batches_so_that_it_stays_in_its_group(
 def test_a_trickle_of_events_says_nothing_of_how_many_can_be_taken_at_once() -> None:
     worker = Worker(Options(input=["in"], output="out"))
     taken = SimpleNamespace(take=lambda events, position: ([], []))
-    worker._assignment = SimpleNamespace(partitions={SOURCE: taken}, feedback=None)  # type: ignore[assignment]
+    worker._assignment = SimpleNamespace(partitions={SOURCE: taken}, feedback=None, passed=lambda: {SOURCE: 3})  # type: ignore[assignment]
     worker._transact = lambda *_: None  # type: ignore[method-assign]
     few = [SimpleNamespace(value=b"", key=None, headers=[], offset=0)] * 3
     first = worker._limit
