@@ -22,7 +22,7 @@ import click
 from click.core import ParameterSource
 
 from svead_kafka import logs
-from svead_kafka.errors import EXIT_GAVE_UP, EXIT_STALLED, ConfigurationError, GaveUp
+from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
 from svead_kafka.options import Options
 from svead_stream.cli.options import GONE, RENAMED, Decorator, names_option, old_spelling, option, with_options
 from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
@@ -235,7 +235,7 @@ def kafka(ctx: click.Context, /, **given: Any) -> None:
 
 def _leave_at_once() -> None:
     log.warning("not ready to stop after %.0f s: leaving as after a crash, the next start goes on", _LEAVE_WITHIN)
-    os._exit(EXIT_STALLED)  # exit() would wait for the threads that hang
+    os._exit(0)  # exit() would wait for the threads that hang
 
 
 def _dry_run(options: Options) -> int:

@@ -22,9 +22,13 @@ from svead_kafka.errors import EXIT_STALLED
 
 log = logging.getLogger(__name__)
 
+_LOOK = 0.1  # seconds between two looks at the clock
 
-def bounded(call: Callable[[], None], seconds: float) -> None:
+
+def bounded(call: Callable[[], None], seconds: float, hurry: threading.Event, less: float) -> None:
     """Run a call that may hang, and wait for it so long; its thread is left behind if it does.
+
+    Once there is a hurry, it is given only so many seconds more, if that is less.
 
     Raises
     ------
@@ -43,8 +47,14 @@ def bounded(call: Callable[[], None], seconds: float) -> None:
             done.set()
 
     threading.Thread(target=run, name="svead-bounded", daemon=True).start()
-    if not done.wait(seconds):
-        raise KafkaTimeoutError(f"the cluster did not answer in {seconds:.0f} s")
+    began = time.monotonic()
+    end, hurried = began + seconds, False
+    while not done.wait(_LOOK):
+        now = time.monotonic()
+        if hurry.is_set() and not hurried:
+            end, hurried = min(end, now + less), True
+        if now > end:
+            raise KafkaTimeoutError(f"the cluster did not answer in {now - began:.0f} s")
     if failure:
         raise failure[0]
 

@@ -390,7 +390,7 @@ class Worker:
         new: dict[TopicPartition, Partition] | None = None,
         leaving: bool = False,
     ) -> None:
-        """Steps 2 to 5 of the order above; on leaving, all models are saved, and nothing is waited for too long."""
+        """Steps 2 to 5 of the order above; on leaving, all models are saved."""
         assert self._assignment is not None
         assert self._outgoing is not None
         out = self._outgoing
@@ -411,8 +411,8 @@ class Worker:
             self._watchdog.beat("committing a transaction")
             began = time.monotonic()
             marks = {source: OffsetAndMetadata(one.position, one.mark, -1) for source, one in partitions.items()}
-            patience = min(_LEAVING, self._patience) if leaving else self._patience
-            bounded(partial(_finish, self._producer, out, marks, self._assignment.membership), patience)
+            finish = partial(_finish, self._producer, out, marks, self._assignment.membership)
+            bounded(finish, self._patience, self._stopping, _LEAVING)
         except KafkaError as error:
             # Once a transaction has failed, all that is asked of the producer fails, with words instead of the cause.
             first = last_error(self._producer)

@@ -47,10 +47,18 @@ def test_it_is_quiet_as_long_as_there_is_progress(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_call_that_hangs_is_left_behind_and_others_pass_their_errors_on() -> None:
+    calm = threading.Event()
     with pytest.raises(KafkaTimeoutError, match="did not answer"):
-        bounded(threading.Event().wait, 0.05)  # type: ignore[arg-type]
+        bounded(threading.Event().wait, 0.05, calm, PATIENCE)  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):
-        bounded(lambda: 1 / 0, PATIENCE)  # type: ignore[arg-type, return-value]
+        bounded(lambda: 1 / 0, PATIENCE, calm, PATIENCE)  # type: ignore[arg-type, return-value]
     seen: list[int] = []
-    bounded(lambda: seen.append(1), PATIENCE)
+    bounded(lambda: seen.append(1), PATIENCE, calm, PATIENCE)
     assert seen == [1]
+
+
+def test_in_a_hurry_a_call_is_given_less_time() -> None:
+    hurry = threading.Event()
+    hurry.set()
+    with pytest.raises(KafkaTimeoutError, match="did not answer"):
+        bounded(threading.Event().wait, 100 * PATIENCE, hurry, 0.05)  # type: ignore[arg-type]
