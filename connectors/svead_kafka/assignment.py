@@ -199,7 +199,7 @@ class Assignment:
         return {place: end for place, (_, end) in self._bounds(places).items()}
 
     def is_past(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether all partitions of ours were scored up to these offsets; not known during a rebalance."""
+        """Whether all partitions that are ours now were scored up to these offsets; not known during a rebalance."""
         return self.is_restored and all(
             partition.committed_position is not None and partition.committed_position >= ends.get(source, 0)
             for source, partition in self.partitions.items()

@@ -89,6 +89,7 @@ _FIRST_BATCH = 100  # events; grows as long as batches are quick
 _BATCH_SECONDS = 1.0  # a batch that takes longer makes the next one smaller
 _FASTEST_GROWTH = 8  # times, from one batch to the next
 _LONGEST_PAUSE = 30.0
+_LOOK = 0.5  # seconds between two looks at the offsets of the group
 _FORGIVEN = 300.0  # seconds after which an old failure no longer counts
 _MOST_FENCED = 3  # times that another may take the transactional id; once can be a slow transaction of our own
 _LEAVING = 8.0  # seconds for each of the last transaction and the client's end; supervisors kill after 30 and less
@@ -328,9 +329,18 @@ class Worker:
                     break
                 self._new_producer()
             self._report()
-            if self._ends and self._assignment.is_past(self._ends):
+            if self._ends and self._assignment.is_past(self._ends) and self._group_is_past_the_ends():
                 log.info("all that was there at the start is scored")
                 self.stop()
+
+    def _group_is_past_the_ends(self) -> bool:
+        """Whether the group has scored what was there at the start; who has no partitions may get some yet."""
+        committed = self._clients.committed()
+        self._watchdog.beat("looking at the group's offsets")
+        done = all(source in committed and committed[source].offset >= end for source, end in self._ends.items())
+        if not done:
+            self._stopping.wait(_LOOK)
+        return done
 
     def _pace(self) -> None:
         """Let a slow stream gather for `commit_every`; a fast one that fills its batches is not held up."""

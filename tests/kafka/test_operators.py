@@ -266,6 +266,15 @@ def test_until_end_scores_what_is_there_and_leaves(stream: Stream, model_per: st
     assert len(stream.scored(options)) == 300
 
 
+def test_who_has_no_partitions_waits_for_the_end_with_the_others(one: Stream) -> None:
+    one.send(events(300))
+    options = one.options(until_end=True, max_batch=20, client=QUICK)
+    with working(options) as first, working(options) as second:
+        until(lambda: first._stopping.is_set() and second._stopping.is_set())
+        assert one.committed(options) == 300
+    assert offsets(one, options) == [*range(300)]
+
+
 # faults that do not pass
 
 
