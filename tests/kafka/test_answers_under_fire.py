@@ -24,7 +24,7 @@ from streams import Stream, events, until
 from svead_kafka import Options
 
 FULL = bool(os.environ.get("SVEAD_TEST_FULL"))
-EVENTS, KILLS = (40_000, 16) if FULL else (6_000, 5)
+EVENTS, KILLS = (40_000, 16) if FULL else (6_000, 3)
 LAST = 400  # events after all answers, to show what they have changed
 pytestmark = pytest.mark.timeout(3600 if FULL else 900)
 

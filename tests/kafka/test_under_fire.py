@@ -1,6 +1,6 @@
 """Exactly once under fire: workers and the broker die at random moments, and nothing shows in the output.
 
-``SVEAD_TEST_FULL=1`` runs it at full size: 50,000 events and 20 kills instead of 6,000 and 5.
+``SVEAD_TEST_FULL=1`` runs it at full size: 50,000 events and 20 kills instead of 6,000 and 3.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pairs import fire, pair
 from streams import Stream, events, until, work
 
 FULL = bool(os.environ.get("SVEAD_TEST_FULL"))
-EVENTS, KILLS = (50_000, 20) if FULL else (6_000, 5)
+EVENTS, KILLS = (50_000, 20) if FULL else (6_000, 3)
 pytestmark = pytest.mark.timeout(3600 if FULL else 600)
 
 
