@@ -17,7 +17,19 @@ PACKAGES = {"svead_stream": ROOT, "svead_kafka": ROOT / "connectors", "svead_spa
 
 # Private names of other libraries that have no public counterpart, and what they are needed for.
 KNOWN = {
-    ("svead_kafka.client", "_sock_recv"): "the client throws away what came together with the end of a connection",
+    ("svead_kafka.assignment", "_conns"): "whether the client has a connection to any broker",
+    ("svead_kafka.assignment", "_manager"): "the same",
+    ("svead_kafka.bulk", "_accumulator"): "records are written into the client's open batches, see there",
+    ("svead_kafka.bulk", "_batches"): "the same",
+    ("svead_kafka.bulk", "_record_futures"): "the same",
+    ("svead_kafka.bulk", "_tp_lock"): "the same",
+    ("svead_kafka.patches", "_buffer"): "a header name in any bytes is read, see there",
+    ("svead_kafka.patches", "_read_msg"): "the same",
+    ("svead_kafka.patches", "_send_heartbeat_request"): "the client only logs that another took its instance id",
+    ("svead_kafka.patches", "_sock_recv"): "the client throws away what came together with the end of a connection",
+    ("svead_kafka.patches", "_unpack_records"): "the client does not say where a batch is that it cannot read",
+    ("svead_kafka.properties", "_COMPRESSORS"): "which codecs the client can use here",
+    ("svead_kafka.topics", "_cluster"): "the ids of topics, as a consumer has heard of them",
     ("svead_kafka.worker", "_sender"): "the client's close leaves its thread running where something is unsent",
     ("svead_spark.storage", "_jvm"): "Hadoop's file systems, in which models are saved",
     ("svead_spark.storage", "_jsc"): "their configuration",
@@ -93,7 +105,8 @@ def test_nothing_below_knows_what_is_above(layer: str) -> None:
 
 
 def is_private(name: str) -> bool:
-    public = ("_fields", "_asdict", "_exit")  # of named tuples and of os, documented as they are
+    # of named tuples, of os and of sys, documented as they are
+    public = ("_fields", "_asdict", "_replace", "_exit", "_current_frames")
     return name.startswith("_") and not name.endswith("__") and name not in public
 
 
