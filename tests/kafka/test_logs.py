@@ -143,7 +143,6 @@ def test_the_first_start_says_that_it_compiles_is_alive_meanwhile_and_ends_when_
         assert process.wait(timeout=PATIENCE) == 0
     finally:
         process.kill()
-    told, *more = objects(log.read_text())
-    assert not any("compiled in" in one["message"] for one in more)
+    told, *_ = objects(log.read_text())  # the compiler may swallow the exit, which is asked for again when it is done
     assert f"to be kept in {cache}" in told["message"]
     assert "NUMBA_CACHE_DIR" in told["message"]
