@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from svead_stream.cli import clocks, roles
 from svead_stream.cli.cells import first_filled, floats, is_text, shorten
 from svead_stream.cli.tables import Batch, Reject
+from svead_stream.cli.words import did_you_mean
 
 
 @dataclass
@@ -178,7 +179,8 @@ class Columns:
         for option, wanted in (given | {option: (name,) for option, name in one.items() if name}).items():
             for name in wanted:
                 if name not in there:
-                    raise click.UsageError(f"{option} {name}: no such column; there are {', '.join(names[:20])}")
+                    known = did_you_mean(name, names) or f"; there are {', '.join(names[:20])}"
+                    raise click.UsageError(f"{option} {name}: no such column{known}")
         if self.time and self.time in (*self.use, *self.one_hot, self.label):
             raise click.UsageError(f"--time {self.time}: a clock is no feature and no label: leave it out there")
         # A model that was trained with one-hot features needs them again, without being told.

@@ -90,7 +90,7 @@ def test_the_clock_that_is_asked_for_is_taken() -> None:
 
 
 def test_a_clock_that_is_not_there_or_cannot_be_read_is_a_sentence() -> None:
-    with pytest.raises(click.UsageError, match="--time tim: no such column; there are time, heat"):
+    with pytest.raises(click.UsageError, match=r"--time tim: no such column; did you mean 'time'\?"):
         Columns(time="tim").numbers("test", batch_of(table_of(time=ISO, heat=HEAT)))
     mode = ["fast", None, "slow"] * 20
     with pytest.raises(click.UsageError) as caught:

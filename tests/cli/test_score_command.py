@@ -276,9 +276,10 @@ def test_categories_become_features_on_request_and_are_remembered(run: Any, sens
 def test_columns_can_be_chosen(run: Any, sensors: Path, tmp_path: Path) -> None:
     run("score", sensors, "--features", "heat,speed", "--save", tmp_path / "m", "-o", tmp_path / "o.csv")
     assert svead_stream.load(tmp_path / "m").detector.feature_names_ == ["heat", "speed"]
-    result = run("score", sensors, "--features", "heat,sped")
-    assert result.code == 2
-    assert "--features sped: no such column; there are time, heat" in result.err
+    for name, words in [("sped", "did you mean 'speed'?"), ("power", "there are time, heat, load, speed, mode, fault")]:
+        result = run("score", sensors, "--features", f"heat,{name}")
+        assert result.code == 2
+        assert f"--features {name}: no such column; {words}" in result.err
 
 
 def test_missing_cells_are_missing_values(run: Any, tmp_path: Path) -> None:
