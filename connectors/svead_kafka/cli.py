@@ -24,7 +24,9 @@ from click.core import ParameterSource
 from svead_kafka import logs
 from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
 from svead_kafka.options import Options
-from svead_stream.cli.options import GONE, RENAMED, Decorator, names_option, old_spelling, option, with_options
+from svead_stream.cli.completion import complete_columns
+from svead_stream.cli.options import GONE, RENAMED, Choice, Decorator, names_option, old_spelling, option, with_options
+from svead_stream.cli.words import did_you_mean
 from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
 
 log = logging.getLogger(__name__)
@@ -66,8 +68,10 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: Path | None) 
     others = {one.name for one in kafka.params}  # commands beside the worker take its file, and what is theirs of it
     unknown = sorted(values.keys() - known.keys() - others)
     if unknown:
-        why = old_spelling("--" + unknown[0].replace("_", "-"), ctx.command) or "it is no option of this command"
-        raise click.BadParameter(f"{path} sets {unknown[0]!r}, but {why}")
+        name = unknown[0]
+        why = old_spelling("--" + name.replace("_", "-"), ctx.command)
+        why = why or "it is no option of this command" + did_you_mean(name, filter(None, known))
+        raise click.BadParameter(f"{path} sets {name!r}, but {why}")
     for name, value in values.items():
         if isinstance(value, str) and getattr(known.get(name), "multiple", False):
             values[name] = [value]
@@ -118,7 +122,7 @@ _WORKER_OPTIONS = [
     _option("--feedback", metavar="TOPIC", help="Topic of people's answers, which the models learn from."),
     _option("--teach-false-alarms", is_flag=True, help="Learn what was a false alarm as normal, too."),
     _option("--state", help="Compacted topic for the models. [default: the output topic, with -state]"),
-    _option("--value-format", type=click.Choice(["json", "avro"]), help="What the values of messages are."),
+    _option("--value-format", type=Choice(["json", "avro"]), help="What the values of messages are."),
     _option(
         "--schema",
         metavar="PLACE",
@@ -130,8 +134,8 @@ _WORKER_OPTIONS = [
     ),
     names_option("-x", "--ignore", envvar=_variable("ignore"), help="Names not to use, such as ids."),
     _option("--time", metavar="NAME", help="Field that says when an event happened. [default: Kafka's time stamp]"),
-    _option("--start", type=click.Choice(["earliest", "latest"]), help="Where a new group begins."),
-    _option("--model-per", type=click.Choice(["partition", "key"]), help="What has its own model."),
+    _option("--start", type=Choice(["earliest", "latest"]), help="Where a new group begins."),
+    _option("--model-per", type=Choice(["partition", "key"]), help="What has its own model."),
     _option("--max-models", type=int, help="Models in memory, with --model-per key."),
     _option("--snapshot-every", type=int, help="Save a model after so many offsets."),
     _option("--commit-every", type=int, help="Milliseconds between transactions on a slow stream."),
@@ -141,7 +145,7 @@ _WORKER_OPTIONS = [
     _option("--create-topics", is_flag=True, help="Create the topics that are missing, except the input."),
     _option(
         "--if-changed",
-        type=click.Choice(["fail", "restart"]),
+        type=Choice(["fail", "restart"]),
         help="When saved models were made with other options, or are gone.",
     ),
     _CLIENT,
@@ -159,7 +163,7 @@ _WORKER_OPTIONS = [
     _option("--webhook", metavar="URL", help="Address to post JSON to when an incident opens or closes."),
     click.option(
         "--log-format",
-        type=click.Choice(logs.FORMATS),
+        type=Choice(logs.FORMATS),
         default="text",
         show_default=True,
         envvar=_variable("log_format"),
@@ -169,7 +173,7 @@ _WORKER_OPTIONS = [
     ),
     click.option(
         "--log-level",
-        type=click.Choice(logs.LEVELS),
+        type=Choice(logs.LEVELS),
         default="info",
         show_default=True,
         envvar=_variable("log_level"),
@@ -273,7 +277,7 @@ def options_from(ctx: click.Context, given: dict[str, Any]) -> Options:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--topic", required=True, help="Topic to send to.")
 @click.option("--rate", type=float, help="Events per second. [default: as fast as it goes]")
-@click.option("--key", help="Column or field that becomes the message key.")
+@click.option("--key", shell_complete=complete_columns, help="Column or field that becomes the message key.")
 @click.option("--loop", is_flag=True, help="Begin again at the end of the file.")
 @click.option("--create", type=int, metavar="PARTITIONS", help="Create the topic if it is missing.")
 @_BOOTSTRAP

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from svead_stream.cli.options import names_option, option, with_options
+from svead_stream.cli.options import Choice, columns_option, option, with_options
+from svead_stream.cli.words import did_you_mean
 from svead_stream.parameters import BATCH, SEED
 
 if TYPE_CHECKING:
@@ -30,15 +31,13 @@ def spark() -> None:
 @spark.command()
 @click.argument("paths", nargs=-1)
 @click.option("--table", "table_name", metavar="NAME", help="Read this table instead of files.")
-@click.option("--format", "input_format", type=click.Choice(["parquet", "csv", "json", "orc"]), help="Of the input.")
+@click.option("--format", "input_format", type=Choice(["parquet", "csv", "json", "orc"]), help="Of the input.")
 @click.option("-o", "--output", metavar="PATH", help="Folder for the rows with their scores.")
 @click.option("--output-table", metavar="NAME", help="Write a table instead.")
-@click.option(
-    "--output-format", type=click.Choice(["parquet", "csv", "json", "orc"]), default="parquet", show_default=True
-)
+@click.option("--output-format", type=Choice(["parquet", "csv", "json", "orc"]), default="parquet", show_default=True)
 @click.option("--overwrite", is_flag=True, help="Replace what is in the output.")
-@names_option("-f", "--features", help="Columns to use [default: all numbers].")
-@names_option("-x", "--ignore", help="Columns to leave out.")
+@columns_option("-f", "--features", help="Columns to use [default: all numbers].")
+@columns_option("-x", "--ignore", help="Columns to leave out.")
 @click.option("--load", "load_path", metavar="PATH", help="Score with this model instead of fitting one.")
 @click.option("--save", "save_path", metavar="PATH", help="Where to save the model, e.g. s3a://... or a file.")
 @click.option("--score-column", default="score", show_default=True, help="Name of the column of scores.")
@@ -134,7 +133,7 @@ def _fitted(data: DataFrame, options: dict[str, Any]) -> SVEAD:
     columns, ignore = list(options["features"]), set(options["ignore"])
     unknown = sorted(ignore - set(data.columns))
     if unknown:
-        raise ValueError(f"--ignore {unknown[0]}: there is no such column")
+        raise ValueError(f"--ignore {unknown[0]}: there is no such column{did_you_mean(unknown[0], data.columns)}")
     if not columns:
         fields = [field for field in data.schema.fields if field.name not in ignore]
         columns = [field.name for field in fields if is_number(field.dataType)]

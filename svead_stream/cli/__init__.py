@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from svead_stream.cli.options import old_spelling
+from svead_stream.cli.words import did_you_mean
 from svead_stream.errors import MissingExtra
 
 __all__ = ["cli", "main"]
@@ -172,7 +173,15 @@ def _explain(error: Exception) -> int:
 
 
 def _wrong(error: click.UsageError) -> str:
-    """What was wrong; of an option that was there in an earlier release, what became of it."""
-    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        return old_spelling(error.option_name, error.ctx.command) or error.format_message()
+    """What was wrong, and what may have been meant; of an option of an earlier release, what became of it."""
+    if error.ctx is None:
+        return error.format_message()
+    command = error.ctx.command
+    if isinstance(error, click.NoSuchOption):
+        known = [spelled for one in command.get_params(error.ctx) for spelled in (*one.opts, *one.secondary_opts)]
+        unknown = error.message.rstrip(".") + did_you_mean(error.option_name, known)
+        return old_spelling(error.option_name, command) or unknown
+    wanted = getattr(error, "command_name", None)  # there is no error of its own for a command before click 8.4
+    if wanted is not None and isinstance(command, click.Group):
+        return error.message.rstrip(".") + did_you_mean(wanted, command.list_commands(error.ctx))
     return error.format_message()

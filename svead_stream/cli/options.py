@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from svead_stream.cli.completion import complete_columns
+from svead_stream.cli.words import did_you_mean
 from svead_stream.parameters import ALERTS, DETECTOR, SEED, TOP_FEATURES, Parameter
 from svead_stream.spans import span
 
@@ -54,6 +57,16 @@ class Events(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generi
         return str(value) if in_time else self.parameter.kind(value)
 
 
+class Choice(click.Choice):  # type: ignore[type-arg,unused-ignore]
+    """One of some words; of another, the message says which it is like."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(error.message.rstrip(".") + did_you_mean(str(value), self.choices), param, ctx)
+
+
 class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     """Names separated by commas."""
 
@@ -92,7 +105,7 @@ def option(parameter: Parameter, **settings: Any) -> Decorator:
         spelled += "/" + spelled.replace("--", "--no-")
     else:
         usual["show_default"] = True
-        usual["type"] = click.Choice(parameter.choices) if parameter.choices else parameter.kind
+        usual["type"] = Choice(parameter.choices) if parameter.choices else parameter.kind
     if parameter.in_events:
         usual["type"] = Events(parameter)
     if parameter.parse is not None:
@@ -107,6 +120,9 @@ def names_option(*spelled: str, **settings: Any) -> Decorator:
         return tuple(name for names in value for name in names)
 
     return click.option(*spelled, type=Names(), multiple=True, metavar="NAMES", callback=flat, **settings)
+
+
+columns_option = partial(names_option, shell_complete=complete_columns)
 
 
 def with_options(options: Iterable[Decorator]) -> Decorator:
@@ -129,12 +145,22 @@ detector_options = with_options(
 
 input_options = with_options(
     [
-        names_option("-f", "--features", help="Columns to use [default: all numbers]."),
-        names_option("-x", "--ignore", help="Columns to leave out."),
-        names_option("--one-hot", help="Columns of categories to encode."),
-        click.option("--time", metavar="NAME", help="Column of the clock [default: found out]: never learned."),
-        click.option("--label", metavar="NAME", help="Column of the truth (0/1): never learned, used to measure."),
-        click.option("--format", "input_format", type=click.Choice(["csv", "jsonl", "parquet"]), help="Of the input."),
+        columns_option("-f", "--features", help="Columns to use [default: all numbers]."),
+        columns_option("-x", "--ignore", help="Columns to leave out."),
+        columns_option("--one-hot", help="Columns of categories to encode."),
+        click.option(
+            "--time",
+            metavar="NAME",
+            shell_complete=complete_columns,
+            help="Column of the clock [default: found out]: never learned.",
+        ),
+        click.option(
+            "--label",
+            metavar="NAME",
+            shell_complete=complete_columns,
+            help="Column of the truth (0/1): never learned, used to measure.",
+        ),
+        click.option("--format", "input_format", type=Choice(["csv", "jsonl", "parquet"]), help="Of the input."),
         click.option("--delimiter", metavar="CHAR", help="Of a CSV [default: found out]."),
         click.option("--no-header", is_flag=True, help="The first line of a CSV is data."),
         click.option("--load", "load_path", type=click.Path(exists=True, dir_okay=False), help="Model to go on with."),

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from svead_stream.cli.options import detector_options, input_options, make_model
+from svead_stream.cli.options import Choice, detector_options, input_options, make_model
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("-o", "--output", default="-", type=click.Path(dir_okay=False), help="File to write [default: stdout].")
-@click.option("--output-format", type=click.Choice(["csv", "jsonl", "parquet"]), help="[default: by name, or as input]")
+@click.option("--output-format", type=Choice(["csv", "jsonl", "parquet"]), help="[default: by name, or as input]")
 @click.option("--only-alerts", is_flag=True, help="Write alerts only.")
 @click.option("--prefix", default="", help="Put before the names of the new columns.")
 @click.option("--incidents", "incidents_path", type=click.Path(dir_okay=False), help="Write a record an incident.")

@@ -127,6 +127,25 @@ def test_an_option_that_a_command_never_had_is_just_unknown(run: Any, command: s
     assert f"No such option '{option}'" in result.err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("scor x", "No such command 'scor'; did you mean 'score'?"),
+        ("kafka taill", "No such command 'taill'; did you mean 'tail'?"),
+        ("score x --featuers a", "No such option '--featuers'; did you mean '--features'?"),
+        ("score --no-lern x", "No such option '--no-lern'; did you mean '--no-learn'?"),
+        ("--versoin", "No such option '--versoin'; did you mean '--version'?"),
+        ("score --scaling Ragne x", "'range', 'log', 'mixed'; did you mean 'range'?"),
+        ("kafka --start latets", "'latest'; did you mean 'latest'?"),
+        ("bogus", "No such command 'bogus'"),
+    ],
+)
+def test_what_is_nearly_right_gets_a_suggestion(run: Any, words: str, told: str) -> None:
+    result = run(*words.split())
+    assert result.code == 2
+    assert f"{told} (try 'svead-stream" in result.err
+
+
 def test_names_come_with_commas_or_one_by_one(run: Any, sensors: Path, tmp_path: Path) -> None:
     said = [["-f", "heat,speed"], ["--features", "heat", "-f", " speed "]]
     first, second = (run("score", sensors, *words).out for words in said)
