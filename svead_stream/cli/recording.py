@@ -17,7 +17,6 @@ from svead_stream.clock import Clock
 from svead_stream.report import Alert, Recorder
 from svead_stream.report.record import N_FEATURES, N_VALUES
 
-_USUAL = 1024  # recent rows that tell what is usual
 _N_CONTEXT = 8  # columns that are shown beside the features of an alert
 
 
@@ -39,7 +38,6 @@ class Recording:
         self._columns = columns
         self._clock = copy(clock)
         self._n_rows = 0
-        self._usual: pa.Table | None = None
 
     def add(self, name: str, scored: Scored, truth: npt.NDArray[np.float64] | None, burn_in: int) -> None:
         """Take a batch.
@@ -57,20 +55,14 @@ class Recording:
         """
         recorder, verdicts, n = self._recorder, scored.verdicts, scored.features.num_rows
         times = None if scored.times is None else self._clock.advance_many(scored.times)  # as the model takes them
-        recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth, times, burn_in)
+        features = {str(column): scored.features[column].to_numpy() for column in scored.features.column_names}
+        recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth, times, burn_in, features)
         others = self._others(scored)
-        # So that what is usual does not depend on how the input was cut into batches.
-        for start in range(-(self._n_rows % _USUAL), n, _USUAL):
-            part = range(max(start, 0), min(start + _USUAL, n))
-            features = scored.features.slice(part.start, len(part))
-            alerts = part.start + np.flatnonzero(verdicts.alerts[part.start : part.stop])
-            usual = _usual(self._usual if self._usual is not None else features) if len(alerts) else {}
-            for i in alerts.tolist():
-                recorder.add_shares(verdicts.reasons[i])
-                threshold = verdicts.thresholds[i]
-                if recorder.wants(verdicts.scores[i] / threshold if threshold > 0 else np.inf):
-                    recorder.add_alert(self._alert(name, scored, i, usual, others, truth))
-            self._usual = _last_rows(self._usual, features)
+        for i in np.flatnonzero(verdicts.alerts).tolist():
+            recorder.add_shares(verdicts.reasons[i])
+            threshold = verdicts.thresholds[i]
+            if recorder.wants(verdicts.scores[i] / threshold if threshold > 0 else np.inf):
+                recorder.add_alert(self._alert(name, scored, i, others, truth))
         self._n_rows += n
 
     def _others(self, scored: Scored) -> list[str]:
@@ -83,14 +75,14 @@ class Recording:
         name: str,
         scored: Scored,
         i: int,
-        usual: dict[str, list[float]],
         others: list[str],
         truth: npt.NDArray[np.float64] | None,
     ) -> Alert:
         table, features, verdict = scored.batch.table, scored.features, scored.verdicts[i]
+        row = self._n_rows + i + 1
         time = math.nan if scored.times is None else float(scored.times[i])
         return Alert(
-            row=self._n_rows + i + 1,
+            row=row,
             where=f"{name}, line {scored.batch.lines[i]}",
             score=verdict.score,
             p_value=verdict.p_value,
@@ -104,7 +96,7 @@ class Recording:
                     "name": feature,
                     "value": features[feature][i].as_py(),
                     "share": share,
-                    "usual": usual.get(str(feature)),
+                    "usual": self._recorder.usual(row, str(feature)),
                 }
                 for feature, share in islice(scored.verdicts.reasons[i].items(), N_FEATURES)
             ],
@@ -117,21 +109,3 @@ def _values(features: pa.Table, i: int, blamed: Iterable[str]) -> dict[str, floa
     first = set(islice(dict.fromkeys([*blamed, *features.column_names]), N_VALUES))
     values = {name: features[name][i].as_py() for name in features.column_names if name in first}
     return {name: value for name, value in values.items() if math.isfinite(value)}
-
-
-def _usual(rows: pa.Table) -> dict[str, list[float]]:
-    """The range in which nine of ten values of each feature lie, and the middle."""
-    usual = {}
-    for name in rows.column_names:
-        values = rows[name].to_numpy()
-        values = values[np.isfinite(values)]
-        if len(values):
-            usual[name] = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
-    return usual
-
-
-def _last_rows(before: pa.Table | None, new: pa.Table) -> pa.Table:
-    if before is None or new.num_rows >= _USUAL:
-        return new.slice(max(0, new.num_rows - _USUAL))
-    joined = pa.concat_tables([before, new], promote_options="default")
-    return joined.slice(max(0, joined.num_rows - _USUAL)).combine_chunks()

@@ -12,13 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from svead_stream.record import OPEN, Incident
-from svead_stream.report.timeline import Timeline, digits
+from svead_stream.report.bins import digits
+from svead_stream.report.series import Series
+from svead_stream.report.timeline import Timeline
 
 N_ALERTS = 1000  # kept in full, the strongest
 N_INCIDENTS = 1000  # likewise
 N_FEATURES = 24  # of an alert, those with the largest shares
 N_VALUES = 200  # of an alert, for answers about it
 N_BLAMED = 8  # features of an incident, likewise
+N_CHARTS = 200  # features whose course is shown: those to blame first, then those that moved most
 _DISTRIBUTION_BINS = 64
 _SHIFT = 16  # of the bits of a score: bins of 1 part in 128
 
@@ -88,6 +91,7 @@ class Recorder:
     n_open_incidents: int = 0
     n_true_incidents: int = 0
     timeline: Timeline = field(default_factory=Timeline)
+    series: Series = field(default_factory=Series)
     shares: dict[str, float] = field(default_factory=dict)  # summed over all alerts
     firsts: dict[str, int] = field(default_factory=dict)  # how often a feature had the largest share
     _counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 1 << (32 - _SHIFT)), dtype=np.int64))
@@ -102,6 +106,7 @@ class Recorder:
         labels: npt.NDArray[np.float64] | None = None,
         times: npt.NDArray[np.float64] | None = None,
         burn_in: int = 0,
+        values: Mapping[str, npt.NDArray[np.float64]] | None = None,
     ) -> None:
         """Count rows.
 
@@ -118,17 +123,37 @@ class Recorder:
         burn_in
             How many of them were learned without alerts: the first ones. Their labels do not count, since none of them
             could be found.
+        values
+            Of the features, by their names; NaN where one is missing.
         """
         self.n_rows += len(scores)
         self.n_burn_in += burn_in
         self.n_alerts += int(alerts.sum())
         self.timeline.add(scores, alerts, thresholds, times)
+        self.series.add(values or {}, len(scores))
         bits = np.maximum(scores, 0.0).astype(np.float32).view(np.uint32) >> _SHIFT
         np.add.at(self._counts, (alerts.astype(np.intp), bits), 1)
         if labels is not None:
             self.labelled = True
             self.n_true += int(np.nansum(labels[burn_in:]))
             self.n_true_alerts += int(np.nansum(labels[burn_in:][alerts[burn_in:]]))
+
+    def usual(self, row: int, name: str) -> list[float] | None:
+        """The range in which nine of ten values of a feature lay just before a row.
+
+        Parameters
+        ----------
+        row
+            Counted from 1, as of an alert; one of those that were added last.
+        name
+            Of the feature.
+
+        Returns
+        -------
+        list
+            The low end, the middle and the high end; None where that is not known.
+        """
+        return self.series.usual(row - 1, name)
 
     def wants(self, strength: float) -> bool:
         """Whether an alert of that strength would be kept in full: worked out only then."""
@@ -202,6 +227,7 @@ class Recorder:
                 "kept": sorted(self._incidents.kept(), key=lambda incident: incident["row"]),
             },
             "timeline": self.timeline.to_json(),
+            "features": self._features(),
             "distribution": self._distribution(),
             "shares": [{"name": n, "share": s / total, "first": self.firsts.get(n, 0)} for n, s in shares],
             "columns": list(columns),
@@ -210,6 +236,21 @@ class Recorder:
                 asdict(alert) | {"strength": alert.strength, "values": {columns[n]: v for n, v in alert.values.items()}}
                 for alert in alerts
             ],
+        }
+
+    def _features(self) -> dict[str, Any]:
+        """How the features went: all that are shown, the ones to blame first."""
+        drift = self.series.drift()
+
+        def rank(name: str) -> tuple[float, float]:
+            return -self.shares.get(name, 0.0), -abs(drift[name]["change"] or 0.0)
+
+        chosen = sorted(drift, key=rank)[:N_CHARTS]
+        shown = self.series.to_json(chosen)
+        return {
+            "total": len(drift),
+            "width": shown["width"],
+            "kept": [one | drift[name] for name, one in zip(chosen, shown["features"], strict=True)],
         }
 
     def _distribution(self) -> dict[str, Any]:

@@ -9,29 +9,33 @@ import numpy as np
 import numpy.typing as npt
 
 from svead_stream.clock import shown
+from svead_stream.report.bins import Bins, digits
 
-N_BINS = 1024  # about the pixels of a wide screen
+N_BINS = 2048  # about twice the pixels of a wide screen
+
+_JOINS = {
+    "low": np.fmin,
+    "high": np.fmax,
+    "total": np.add,
+    "alerts": np.add,
+    "threshold": np.fmax,
+    "start": np.fmin,
+    "end": np.fmax,
+    "pause": np.fmax,
+}
 
 
 class Timeline:
-    """Counts and extremes of consecutive rows, in bins that double in width when there are too many of them.
+    """Scores, alerts, thresholds and times of consecutive rows.
 
-    Bins are bins of rows, not of time: a gap in time takes no room, and a burst is as wide as it has rows. Where rows
-    have times, each bin knows the first and the last of its own.
+    Bins are bins of rows, not of time: each knows the first and the last of its times, and the longest pause before one
+    of its rows, so that a stretch without rows is seen as one.
     """
 
     def __init__(self) -> None:
-        self.width = 1
-        self.n = 0
-        shape = 2 * N_BINS
-        self.low = np.full(shape, np.inf)
-        self.high = np.full(shape, -np.inf)
-        self.total = np.zeros(shape)
-        self.count = np.zeros(shape, dtype=np.int64)
-        self.alerts = np.zeros(shape, dtype=np.int64)
-        self.threshold = np.full(shape, np.nan)
-        self.start = np.full(shape, np.nan)
-        self.end = np.full(shape, np.nan)
+        self._bins = Bins(_JOINS, N_BINS)
+        self._latest = math.nan
+        self._goes_back = False
 
     def add(
         self,
@@ -41,70 +45,51 @@ class Timeline:
         times: npt.NDArray[np.float64] | None = None,
     ) -> None:
         """Append rows; times are seconds that do not go back, NaN where one is not known."""
-        start = 0
-        while start < len(scores):
-            if self.n == 2 * N_BINS * self.width:
-                self._halve()
-            part = slice(start, start + 2 * N_BINS * self.width - self.n)
-            s, a, threshold = scores[part], alerts[part], thresholds[part]
-            at = (self.n + np.arange(len(s))) // self.width
-            np.minimum.at(self.low, at, s)
-            np.maximum.at(self.high, at, s)
-            np.add.at(self.total, at, s)
-            np.add.at(self.count, at, 1)
-            np.add.at(self.alerts, at, a)
-            known = np.isfinite(threshold)
-            self.threshold[at[known]] = threshold[known]
-            if times is not None:
-                np.fmin.at(self.start, at, times[part])
-                np.fmax.at(self.end, at, times[part])
-            self.n += len(s)
-            start += len(s)
+        thresholds = np.where(np.isfinite(thresholds), thresholds, np.nan)
+        given = {
+            "low": scores,
+            "high": scores,
+            "total": scores,
+            "alerts": alerts.astype(float),
+            "threshold": thresholds,
+        }
+        if times is not None:
+            given |= {"start": times, "end": times, "pause": self._pauses(times)}
+        for part in self._bins.parts(len(scores)):
+            self._bins.add(part.stop - part.start, **{name: values[part] for name, values in given.items()})
 
-    def _halve(self) -> None:
-        for name, join, empty in (
-            ("low", np.minimum, np.inf),
-            ("high", np.maximum, -np.inf),
-            ("total", np.add, 0),
-            ("count", np.add, 0),
-            ("alerts", np.add, 0),
-            ("threshold", np.fmax, np.nan),
-            ("start", np.fmin, np.nan),
-            ("end", np.fmax, np.nan),
-        ):
-            bins = getattr(self, name)
-            bins[:N_BINS] = join(bins[::2], bins[1::2])
-            bins[N_BINS:] = empty
-        self.width *= 2
+    def _pauses(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The time between each row and the one before it."""
+        latest = np.fmax.accumulate(np.concatenate([[self._latest], times]))
+        self._goes_back |= bool((times < latest[:-1]).any())
+        known = times[~np.isnan(times)]
+        self._latest = float(known[-1]) if len(known) else self._latest
+        return times - latest[:-1]
 
     def to_json(self) -> dict[str, Any]:
         """Lists for drawing, one element a bin."""
-        filled = slice(0, -(-self.n // self.width))
-        clock = self._clock()
+        bins, clock = {name: self._bins[name][0] for name in _JOINS}, self._clock()
         return {
-            "width": self.width,
-            "low": digits(self.low[filled]),
-            "high": digits(self.high[filled]),
-            "mean": digits(self.total[filled] / np.maximum(self.count[filled], 1)),
-            "alerts": self.alerts[filled].tolist(),
-            "threshold": digits(self.threshold[filled]),
+            "width": self._bins.width,
+            "low": digits(bins["low"]),
+            "high": digits(bins["high"]),
+            "mean": digits(bins["total"] / self._bins.counts),
+            "alerts": bins["alerts"].astype(int).tolist(),
+            "threshold": digits(bins["threshold"]),
             "clock": clock,
-            "start": clock and _milliseconds(self.start[filled]),
-            "end": clock and _milliseconds(self.end[filled]),
+            "goes_back": self._goes_back,
+            "start": clock and _milliseconds(bins["start"]),
+            "end": clock and _milliseconds(bins["end"]),
+            "pause": clock and _milliseconds(bins["pause"]),
         }
 
     def _clock(self) -> str | None:
         """How times are shown: as "dates", as they are written elsewhere, or as "seconds" from no known moment on."""
-        known = self.start[np.isfinite(self.start)]
-        if not len(known):
+        start, end = self._bins["start"], self._bins["end"]
+        if np.isnan(start).all():
             return None
-        ends = (shown(float(known.min())), shown(float(np.nanmax(self.end))))
+        ends = (shown(float(np.nanmin(start))), shown(float(np.nanmax(end))))
         return "dates" if all(isinstance(end, str) for end in ends) else "seconds"
-
-
-def digits(values: npt.NDArray[np.float64]) -> list[float | None]:
-    """Five digits are more than a screen shows; NaN and infinity are not JSON."""
-    return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values.tolist()]
 
 
 def _milliseconds(times: npt.NDArray[np.float64]) -> list[float | None]:

@@ -20,7 +20,7 @@ def test_a_million_rows_are_thinned_for_drawing_but_not_for_counting() -> None:
     for part in np.array_split(np.arange(1_000_000), 37):
         timeline.add(scores[part], alerts[part], np.full(len(part), 0.9))
     drawn = timeline.to_json()
-    assert N_BINS / 2 <= len(drawn["high"]) <= 2 * N_BINS
+    assert N_BINS / 2 <= len(drawn["high"]) <= N_BINS
     assert sum(drawn["alerts"]) == alerts.sum()
     width = drawn["width"]
     by_hand = [scores[i : i + width].max() for i in range(0, len(scores), width)]
@@ -59,7 +59,7 @@ def test_every_bin_knows_the_first_and_the_last_of_its_times_whatever_the_batche
     drawn = timeline.to_json()
     width = drawn["width"]
     assert drawn["clock"] == "dates"
-    assert len(drawn["start"]) == len(drawn["end"]) == len(drawn["high"]) <= 2 * N_BINS
+    assert len(drawn["start"]) == len(drawn["end"]) == len(drawn["high"]) <= N_BINS
     for i, (start, end) in enumerate(zip(drawn["start"], drawn["end"], strict=True)):
         known = times[i * width : (i + 1) * width]
         known = known[~np.isnan(known)]
