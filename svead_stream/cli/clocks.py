@@ -24,6 +24,7 @@ FORMS_READ = (
 ELAPSED = "elapsed"  # the unit of seconds that are counted from anywhere
 
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in between are taken for an epoch
+_FIRST_DENSE = 19_900_101  # the first of these days as a number, so that few columns are read as dates
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _HALF = 0.5  # of the cells of a column that the user calls a clock
 _FEW = 10  # numbers of which it cannot be said yet whether they go forward
@@ -94,7 +95,8 @@ def find(cells: pa.ChunkedArray | pa.Array, name: str = "", asked: bool = False)
     values, wrong = floats(first)
     if 1 - wrong.mean() < enough:
         return _find_form(first, enough)
-    return _find_dense(first, name, asked) or _find_unit(values, name, asked)
+    dense = _find_dense(first, name, asked) if (values >= _FIRST_DENSE).any() else None
+    return dense or _find_unit(values, name, asked)
 
 
 def goes_forward(seconds: npt.NDArray[np.float64]) -> bool:

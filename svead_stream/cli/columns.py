@@ -69,24 +69,25 @@ class Columns:
 
         """
         self._choose(batch.table)
-        there = set(batch.table.column_names)
+        cells = dict(zip(batch.table.column_names, batch.table.columns, strict=True))
         bad = np.zeros(batch.table.num_rows, dtype=np.bool_)
         columns: dict[str, npt.NDArray[np.float64]] = {}
         for column in self._chosen:
-            if column not in there:
+            if column not in cells:
                 continue
-            values, wrong = floats(batch.table[column])
-            columns[column] = values
+            columns[column], wrong = floats(cells[column])
+            if not wrong.any():
+                continue
             for i in np.flatnonzero(wrong & ~bad).tolist():
-                cell = batch.table[column][i].as_py()
+                cell = cells[column][i].as_py()
                 row = batch.table.slice(i, 1).to_pylist()[0]
                 text = ",".join("" if v is None else str(v) for v in row.values())
                 reason = f"has {shorten(cell)} in column {column!r}, which is not a number"
                 batch.rejects.append(Reject(name, int(batch.lines[i]), reason, text))
             bad |= wrong
         for column in self.one_hot:
-            if column in there:
-                columns |= self._encode(column, batch.table[column])
+            if column in cells:
+                columns |= self._encode(column, cells[column])
         if not columns and self._chosen:  # JSON lines without any of the features that others have
             columns[next(iter(self._chosen))] = np.full(batch.table.num_rows, np.nan)
         if bad.any():

@@ -49,13 +49,14 @@ class Writer:
 
     def write(self, batch: Batch, verdicts: Verdicts) -> None:
         """Write the rows of a batch with what is said of them."""
-        taken = [name for name in self.names if name in batch.table.column_names]
+        table = batch.table
+        names = table.column_names
+        taken = set(names).intersection(self.names)
         if taken:
-            raise click.UsageError(f"the input has a column named {taken[0]!r} already: give a --prefix")
+            raise click.UsageError(f"the input has a column named {min(taken)!r} already: give a --prefix")
         if self.format == "jsonl":
             self._write_json(batch, verdicts)
             return
-        table = batch.table
         tops: list[Any] = [None] * len(verdicts)
         for i, reasons in verdicts.reasons.items():
             top = top_features(reasons, self.top)
@@ -70,9 +71,7 @@ class Writer:
             pa.array(numbers, pa.int64()),
             pa.array(tops, pa.string() if self.format == "csv" else _TOP_FEATURES),
         ]
-        for name, column in zip(self.names, columns, strict=True):
-            table = table.append_column(name, column)
-        self._write_table(table)
+        self._write_table(pa.table([*table.columns, *columns], names + self.names))
 
     def _open(self) -> Any:
         if self._sink is None:

@@ -92,6 +92,7 @@ class Scorer:
     def _judge(self, features: pa.Table, times: npt.NDArray[np.float64] | None) -> Verdicts:
         """Judge rows; where there are answers, in parts that end with the rows they are about."""
         n, answers, due = features.num_rows, self._answers, {}
+        names, matrix = features.column_names, np.stack([column.to_numpy() for column in features.columns], axis=1)
         if answers is not None:
             answers.begin(self.model, self.columns)
             due = answers.due(self.n_rows, n, times)
@@ -99,7 +100,7 @@ class Scorer:
         for end in [*(i + 1 for i in due), n]:
             if start < end:
                 part = None if times is None else times[start:end]
-                parts.append(self.model.judge_many(features.slice(start, end - start), t=part, learn=self.learn))
+                parts.append(self.model.judge_many(matrix[start:end], names, part, self.learn))
             if answers is not None and end - 1 in due:
                 answers.take(self.model, due.pop(end - 1), features.slice(end - 1, 1).to_pylist()[0])
             start = end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -78,9 +79,21 @@ class Source:
         if self._ahead:
             data, self._ahead = self._ahead[:n], self._ahead[n:]
             return data
-        data = self._raw.read1(n)  # type: ignore[attr-defined]
+        data = bytes(self._raw.read1(n))  # type: ignore[attr-defined]
+        while data and len(data) < n and self._has_more():  # a pipe gives 64 KB at a time: two rows of a wide table
+            more = self._raw.read1(n - len(data))  # type: ignore[attr-defined]
+            if not more:
+                break
+            data += more
         self.n_read += len(data)
-        return bytes(data)
+        return data
+
+    def _has_more(self) -> bool:
+        """Whether a pipe holds more by now."""
+        try:
+            return self.path == "-" and bool(select.select([self._raw], [], [], 0.0)[0])
+        except (OSError, ValueError):  # no pipe: a file on some systems, or bytes in memory
+            return False
 
     def read(self, n: int = BLOCK) -> bytes:
         """The next bytes, at most n; none at the end."""
