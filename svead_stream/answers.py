@@ -20,7 +20,6 @@ from svead_stream.kernels import answers as kernels
 from svead_stream.kernels import layout
 from svead_stream.kernels.answers import ANOMALY, CLEARLY, FALSE_ALARM, KEPT, MOST_REPEATED, USUAL, USUAL_ANCHORS
 from svead_stream.kernels.layout import BLOCK
-from svead_stream.kernels.search import LARGEST
 from svead_stream.memory import Memory
 from svead_stream.rescored import Rescored
 from svead_stream.snapshot import Arrays, expect
@@ -103,7 +102,7 @@ class Answers:
             The answers, and how strangeness has moved; None where nothing is known that the event could be compared
             with.
         """
-        row = np.where(np.abs(event) <= LARGEST, event, np.nan)
+        row = arrays.numbers(event)
         sample = short.state.sample.rows[: short.state.counters[layout.STORED]]
         if np.isnan(row).all() or len(sample) == 0:
             return None

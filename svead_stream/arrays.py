@@ -12,6 +12,7 @@ from svead_stream.errors import SnapshotError
 from svead_stream.kernels import layout
 from svead_stream.kernels.layout import BLOCK, State
 from svead_stream.kernels.refresh import move_frame
+from svead_stream.kernels.search import LARGEST
 from svead_stream.kernels.simd import LANES
 from svead_stream.snapshot import Arrays, expect
 
@@ -91,6 +92,11 @@ SAVED = (
     *("sample.rows", "sample.suspicion", "sample.arrived"),
     *("partitions.metric", "partitions.shape"),
 )
+
+
+def numbers(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What counts of values, as `kernels.search.number` has it: infinities are NaN, a huge number is the largest."""
+    return np.where(np.isfinite(rows), np.clip(rows, -LARGEST, LARGEST), np.nan)
 
 
 def array(state: State, name: str) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from svead_stream import snapshot
 from svead_stream.errors import MissingExtra, SnapshotError
-from svead_stream.geometry import FRAME_ROWS, frame_of, merge_cells, placed, score_table, spreads
+from svead_stream.geometry import FRAME_ROWS, bounded, frame_of, merge_cells, placed, score_table, spreads
 from svead_stream.kernels import batch as kernels
 from svead_stream.parameters import BATCH
 
@@ -118,7 +118,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             Ignored.
         """
         self.check_parameters()
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        X = bounded(validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"))
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         n, m = len(X), min(self.n_anchors, len(X))
         drawn = [X[rng.choice(n, m, replace=False)] for _ in range(self.n_partitions)]
@@ -167,7 +167,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         self.centre_, self.rate_ = frame_of(frame)
-        self.anchors_ = np.where(np.isnan(anchors), self.centre_, anchors)
+        self.anchors_ = np.where(np.isnan(anchors), self.centre_, bounded(anchors))
         self.scales_ = scales
         self._geometry = placed(self.anchors_, scales, self.centre_, self.rate_)
         self.cells_ = np.zeros((*anchors.shape[:2], 3))
@@ -262,7 +262,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def explain(self, X: Any) -> F64:
         """Share of each feature in the squared distances that make the score of each row; rows sum to 1."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        X = bounded(validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False))
         weight = np.where(self.scales_ > 0, 1 / np.where(self.scales_ > 0, self.scales_, 1), 0.0)
         slopes = np.nan_to_num(score_table(self.cells_)[..., kernels.SLOPE])
         shares = np.zeros(X.shape)

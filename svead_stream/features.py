@@ -6,6 +6,7 @@ so that the order of a dict never matters.
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.kernels.search import LARGEST
 from svead_stream.record import Reasons
 
 Row = NDArray[np.float64]
@@ -99,7 +99,7 @@ class Features:
                 self.unknown = {}
                 return packed
         values = {name: number(name, value) for name, value in x.items()}
-        self.unknown = {name: v for name, v in values.items() if name not in self.index and abs(v) <= LARGEST}
+        self.unknown = {name: v for name, v in values.items() if name not in self.index and math.isfinite(v)}
         return self._pack(*(values.get(name, _NAN) for name in self.names))
 
     def set_row(self, packed: bytes) -> None:
@@ -124,7 +124,7 @@ class Features:
         new: dict[int, dict[Hashable, float]] = {}
         for i, name in enumerate(names):
             if learn and name not in self.index:
-                numbers = np.abs(matrix[:, i]) <= LARGEST
+                numbers = np.isfinite(matrix[:, i])
                 if numbers.any():
                     row = int(numbers.argmax())
                     new.setdefault(row, {})[name] = matrix[row, i]
@@ -148,7 +148,7 @@ class Features:
         """The shares that are not 0 by name, largest first; equal ones of the features present where all are 0."""
         found = {name: share for name, share in zip(self.names, shares.tolist(), strict=True) if share > 0}
         if not found:
-            here = [name for name, v in zip(self.names, row.tolist(), strict=True) if abs(v) <= LARGEST]
+            here = [name for name, v in zip(self.names, row.tolist(), strict=True) if math.isfinite(v)]
             return {name: 1 / len(here) for name in here}
         return dict(sorted(found.items(), key=itemgetter(1), reverse=True))
 

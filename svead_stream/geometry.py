@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,6 +47,14 @@ def merge_cells(into: F64, other: F64) -> None:
     np.maximum(into[..., layout.MAX], other[..., layout.MAX], out=into[..., layout.MAX])
 
 
+def bounded(X: NDArray[Any]) -> NDArray[Any]:
+    """The same with huge numbers as the largest that counts; a copy only where there are some."""
+    largest = search.LARGEST
+    if X.dtype != np.float64 or max(np.fmax.reduce(X, axis=None), -np.fmin.reduce(X, axis=None)) <= largest:
+        return X
+    return X.clip(-largest, largest)
+
+
 def spreads(X: NDArray[np.floating], scaling: str) -> F64:
     """The scale of each feature over all of X, a column at a time; 1 where it is constant, 0 where nothing is known."""
     result = np.ones(X.shape[1])
@@ -68,6 +78,7 @@ def _spread(column: NDArray[np.floating], scaling: str) -> float:
 
 def frame_of(rows: NDArray[np.floating]) -> tuple[F64, F64]:
     """Centre and rate of each feature, to centre and scale the arithmetic."""
+    rows = bounded(rows)
     centre, rate = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
     for f in range(rows.shape[1]):
         column = rows[:, f][~np.isnan(rows[:, f])].astype(np.float64)

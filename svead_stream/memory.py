@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svead_stream import arrays
-from svead_stream.kernels import layout, mini_batch, online, search
+from svead_stream.kernels import layout, mini_batch, online
 from svead_stream.kernels import refresh as renewal
 from svead_stream.kernels.rng import draw
 from svead_stream.snapshot import Arrays
@@ -134,7 +134,7 @@ class Memory:
             places = np.arange(stored)
         for _ in range(max(1, stored // _TAUGHT)):
             slot = places[int(draw(self.state.rng) * len(places))]
-            sample.rows[slot] = np.where(np.abs(row) <= search.LARGEST, row, np.nan)
+            sample.rows[slot] = arrays.numbers(row)
             sample.suspicion[slot] = 0.0
             sample.arrived[slot] = max(int(counters[layout.SEEN]) - self.plan.normal_after, 0)
         renewal.place_sample(self.state, -1)  # a refresh only looks for points that have arrived since the last one
@@ -163,7 +163,7 @@ class Memory:
     def take_batch(self, anchors: Floats, scales: Floats, cells: Floats, rows: Floats, columns: list[int]) -> None:
         """Start with the partitions of a batch model, and rows of its data as the sample."""
         s, n = self.state, min(len(rows), len(self.state.sample.rows))
-        s.sample.rows[:n, columns] = np.where(np.abs(rows[:n]) <= search.LARGEST, rows[:n], np.nan)
+        s.sample.rows[:n, columns] = arrays.numbers(rows[:n])
         s.counters[layout.SEEN] = max(int(cells[0, :, layout.COUNT].sum()), n)
         s.counters[layout.STORED] = n
         m = anchors.shape[1]

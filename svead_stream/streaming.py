@@ -17,7 +17,6 @@ from svead_stream.errors import SnapshotError
 from svead_stream.features import Features, table
 from svead_stream.kernels import layout
 from svead_stream.kernels.ranks import ALERT
-from svead_stream.kernels.search import LARGEST
 from svead_stream.memory import Size, short_and_long
 from svead_stream.parameters import values_of
 from svead_stream.record import Judged, Reasons
@@ -268,7 +267,7 @@ class StreamingSVEAD(base.AnomalyDetector):
                 if new:
                     self._widen(new)
                 matrix, part = self._features.in_order(names, given[start:end]), slice(start, end)
-                brand_new = bool(new) and not (np.abs(matrix[0, :n_before]) <= LARGEST).any()
+                brand_new = bool(new) and not np.isfinite(matrix[0, :n_before]).any()
                 shares = np.zeros(matrix.shape if judges else (0, 0))
                 judged = (times[part], rules, window, p_values[part], said[part], thresholds[part], shares)
                 alerts = self._ensemble.run(matrix, learn, brand_new, scores[part], *judged)

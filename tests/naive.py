@@ -15,6 +15,8 @@ BLOCK = 64
 FIRST_BUILD = 8
 YOUNG = 256
 POINTS_PER_ANCHOR = 4
+LARGEST = 1e100  # a larger number counts as this one
+FARTHEST = 1e15  # deviations from the centre, or units of the warp: nothing lies further away
 SCALINGS = ["none", "std", "iqr", "range"]
 MIXED = [*SCALINGS, "log"]
 
@@ -86,9 +88,12 @@ class Partition:
         In a feature that never varied, whatever differs from its one value is one unit away.
         """
         if not self.warped:
-            gaps = (self.anchors - x) * np.where(survey.known, self.weight, 0.0)
+            reach = FARTHEST * survey.deviation
+            # Which anchor is nearest to a point 1e15 away is more than the digits of float64 can tell.
+            at = [np.clip(np.longdouble(p), survey.centre - reach, survey.centre + reach) for p in (self.anchors, x)]
+            gaps = (at[0] - at[1]) * np.where(survey.known, self.weight, 0.0)
         else:
-            at = [warp((p - survey.centre) / survey.warp) for p in (self.anchors, x)]
+            at = [warp(np.clip((p - survey.centre) / survey.warp, -FARTHEST, FARTHEST)) for p in (self.anchors, x)]
             gaps = (at[0] - at[1]) * ((self.weight > 0) & survey.known)
         sides = np.sign(self.anchors - survey.centre) - np.sign(x - survey.centre)
         return np.where(survey.never_varied & survey.known & (self.weight > 0), sides, gaps)
@@ -200,7 +205,7 @@ class NaiveMemory:
     def row(self, event, names):
         def value(name):
             v = event.get(name)
-            return v if v is not None and abs(v) <= math.sqrt(np.finfo(float).max) else np.nan
+            return np.clip(v, -LARGEST, LARGEST) if v is not None and math.isfinite(v) else np.nan
 
         return np.array([value(name) for name in names], float)
 
@@ -255,7 +260,8 @@ class NaiveMemory:
             self.known = np.append(self.known, np.zeros(len(new), bool))
             self.never_varied = np.append(self.never_varied, np.zeros(len(new), bool))
             self.last_range = np.append(self.last_range, np.zeros(len(new)))
-            self.centre, self.warp = np.append(self.centre, np.zeros(len(new))), np.append(self.warp, np.ones(len(new)))
+            self.centre = np.append(self.centre, np.zeros(len(new)))
+            self.warp, self.deviation = (np.append(units, np.ones(len(new))) for units in (self.warp, self.deviation))
         x = self.row(event, self.names)
         strangeness = self.strangeness(event)
         self.missing += int(np.isnan(x).sum())
@@ -313,7 +319,7 @@ class NaiveMemory:
         d = kept.shape[1]
         if not self.partitions:
             self.never_varied, self.last_range = np.zeros(d, bool), np.zeros(d)
-        self.known, self.centre, self.warp = np.zeros(d, bool), np.zeros(d), np.ones(d)
+        self.known, self.centre, self.warp, self.deviation = np.zeros(d, bool), np.zeros(d), np.ones(d), np.ones(d)
         self.spread = {s: np.zeros(d) for s in SCALINGS}
         for f in range(d):
             column = kept[:, f][~np.isnan(kept[:, f])]
@@ -338,7 +344,7 @@ class NaiveMemory:
                             p.weight[f] = (p.weight[f] > 0) * (1.0 if p.warped else 1 / self.last_range[f])
                 for s, value in values.items():
                     self.spread[s][f] = value
-                self.warp[f] = values["iqr"] or values["range"]
+                self.warp[f], self.deviation[f] = values["iqr"] or values["range"], values["std"]
 
     def build(self, k):
         kept = self.kept

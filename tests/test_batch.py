@@ -217,6 +217,20 @@ def test_progress_is_shown_when_asked_for(capsys):
     assert "50 of 50" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("scaling", ["none", "std", "iqr"])
+def test_huge_numbers_are_as_strange_as_can_be(scaling):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = SVEAD(random_state=0, scaling=scaling).fit(X)
+    large, *huge = model.anomaly_scores([[0.1, v, 0.2] for v in (1e10, 1e155, 1e300, -1.7e308)])
+    assert np.isfinite(huge).all()
+    assert (np.array(huge) >= large).all()
+    X[7, 1] = 1e300
+    model = SVEAD(random_state=0, scaling=scaling).fit(X)
+    assert model.anomaly_scores_.argmax() == 7
+    assert np.isfinite(model.anomaly_scores_).all()
+    assert model.explain(X[7:8]).argmax() == 1
+
+
 class TestWarmStart:
     X = np.random.default_rng(0).normal(size=(2000, 4))
 
@@ -252,12 +266,13 @@ class TestWarmStart:
         scores = warm.score_learn_many(np.random.default_rng(2).normal(size=(1_200, 4)))
         assert scores.min() > 0
 
-    def test_numbers_too_large_in_the_sample_are_missing_as_in_events(self):
+    def test_infinities_in_the_sample_are_missing_and_huge_numbers_bounded_as_in_events(self):
         sample = self.X[:200].copy()
         sample[3, 1], sample[5, 2] = np.inf, 1e200
         warm = StreamingSVEAD.from_batch(SVEAD(n_partitions=9, random_state=0).fit(self.X), sample, seed=1)
         for memory in warm._ensemble.memories:
-            assert np.argwhere(np.isnan(memory.state.sample.rows[:150])).tolist() == [[3, 1], [5, 2]]
+            assert np.argwhere(np.isnan(memory.state.sample.rows[:150])).tolist() == [[3, 1]]
+            assert memory.state.sample.rows[5, 2] == 1e100
         again = StreamingSVEAD.from_bytes(warm.to_bytes())
         np.testing.assert_array_equal(again.score_learn_many(self.X), warm.score_learn_many(self.X))
 

@@ -31,7 +31,7 @@ def events(n, seed, gaps=0.0, late=False):
             del event["a"]
         for name in list(event):
             if rng.random() < gaps:
-                event[name] = [None, np.nan, np.inf, 1e200][rng.integers(4)]
+                event[name] = [None, np.nan, np.inf, -np.inf][rng.integers(4)]
         yield event
 
 
@@ -126,6 +126,22 @@ def test_a_mini_batch_equals_the_oracle(scaling):
     np.testing.assert_allclose(
         model.score_many(X[:5]), [oracle.score(dict(enumerate(row))) for row in X[:5]], rtol=1e-5
     )
+
+
+@pytest.mark.parametrize("scaling", ["none", "std", MIXED])
+def test_huge_numbers_equal_the_oracle(scaling):
+    rng = np.random.default_rng(4)
+    model = StreamingSVEAD(**SHAPE, scaling=scaling, seed=7)
+    oracle = oracle_of(model)
+    for i, row in enumerate(rng.normal(size=(150, 3)).tolist()):
+        if i > 40 and rng.random() < 0.05:
+            row[rng.integers(3)] = rng.choice([1e20, 1e99, 1e200, -1e300, 1.7e308])
+        event = dict(enumerate(row))
+        assert model.score_one(event) == pytest.approx(oracle.score(event), rel=1e-5, abs=1e-6)
+        model.learn_one(event)
+        oracle.learn(event)
+        compare_state(model, oracle)
+    assert model.n_missing_ == 0
 
 
 @pytest.mark.without_jit

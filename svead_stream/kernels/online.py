@@ -34,10 +34,10 @@ from svead_stream.kernels.refresh import until_refresh
 from svead_stream.kernels.rng import draw
 from svead_stream.kernels.search import (
     distance,
-    is_number,
     learn_in_cell,
     nearest,
     nearest_with_gaps,
+    number,
     score_in_cell,
     to_frame,
     to_warped,
@@ -119,7 +119,7 @@ def reservoir_update(row: F64, strangeness: float, fade: float, counters: I64, r
     sample.suspicion[slot] = strangeness
     sample.arrived[slot] = counters[SEEN]
     for f in range(d):
-        sample.rows[slot, f] = row[f] if is_number(row[f]) else np.nan
+        sample.rows[slot, f] = number(row[f])
 
 
 # one event
@@ -174,7 +174,7 @@ def learn_point(
 ) -> bool:
     """Learn the row that was scored last; returns whether a refresh is due."""
     for f in range(row.shape[0]):
-        counters[MISSING] += not is_number(row[f])
+        counters[MISSING] += math.isnan(number(row[f]))
     for k in range(cells.shape[0]):
         if cell[k, 0] >= 0:
             learn_in_cell(metric[k], cells[k, cell[k, 0]], share)

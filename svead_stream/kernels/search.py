@@ -54,7 +54,7 @@ from svead_stream.kernels.simd import (
     total,
 )
 
-LARGEST = math.sqrt(np.finfo(np.float64).max)  # a larger number cannot be squared: missing
+LARGEST = 1e100  # a larger number counts as this one, so that sums of squares stay finite
 SATURATED = np.float32(1e15)  # frame units; squares of it still add up in float32
 NOTHING = np.float32(-np.inf)
 _ONE, _LARGE = (int(np.float64(v).view(np.int64)) for v in (1.0, 2.0**52))
@@ -62,9 +62,9 @@ WIDTH = 0.25  # how much of a cell's mean distance adds to that of an event in i
 
 
 @kernel
-def is_number(v: float) -> bool:
-    """False for NaN, infinities, and what is too large to square."""
-    return abs(v) <= LARGEST
+def number(v: float) -> float:
+    """What counts of a value: nothing of an infinity, which becomes NaN; a huge number is the largest."""
+    return min(max(v, -LARGEST), LARGEST) if abs(v) < math.inf else math.nan
 
 
 @kernel
@@ -77,8 +77,8 @@ def to_frame(row: F64, frame: F64, x: F32) -> tuple[int, int]:
     centre, rate = frame[CENTRE], frame[RATE]
     present, gaps = 0, 0
     for f in range(centre.shape[0]):
-        v = row[f]
-        here = is_number(v)
+        v = number(row[f])
+        here = v == v
         z = min(max((v - centre[f]) * rate[f], -SATURATED), SATURATED)
         x[f] = z if here else (np.nan if rate[f] > 0 else 0.0)
         present += here
@@ -101,8 +101,9 @@ def to_warped(row: F64, frame: F64, x: F32) -> None:
     """Put a row into warped units, in which heavy tails are short."""
     centre, warp_rate = frame[CENTRE], frame[WARP_RATE]
     for f in range(centre.shape[0]):
-        z = warp(min(max((row[f] - centre[f]) * warp_rate[f], -SATURATED), SATURATED))
-        x[f] = z if is_number(row[f]) else (np.nan if warp_rate[f] > 0 else 0.0)
+        v = number(row[f])
+        z = warp(min(max((v - centre[f]) * warp_rate[f], -SATURATED), SATURATED))
+        x[f] = z if v == v else (np.nan if warp_rate[f] > 0 else 0.0)
 
 
 @kernel
