@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Hashable, Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -70,6 +71,12 @@ class Strongest(Generic[_Kept]):
             heapq.heappush(self._heap, entry)
         else:
             heapq.heappushpop(self._heap, entry)
+
+    def copy(self) -> Strongest[_Kept]:
+        """The same ones, to be added to apart from these."""
+        other = copy(self)
+        other._heap = list(self._heap)
+        return other
 
     def kept(self) -> list[_Kept]:
         """Those that are kept, in the order in which they were added."""
@@ -172,7 +179,9 @@ class Recorder:
         alert.features = alert.features[:N_FEATURES]
         self._alerts.add(alert.strength, alert)
 
-    def add_incident(self, incident: Incident, row: int, where: str, truth: bool | None = None) -> None:
+    def add_incident(
+        self, incident: Incident, row: int, where: str, truth: bool | None = None, last: int | None = None
+    ) -> None:
         """Count an incident that is over, or still open at the end, and keep it if it is among the strongest.
 
         Parameters
@@ -185,6 +194,8 @@ class Recorder:
             File and line of that row.
         truth
             Whether a labelled anomaly lies in it; None where there are no labels.
+        last
+            Its last row; needed where rows of other models lie between.
         """
         self.n_incidents += 1
         self.n_open_incidents += incident.state == OPEN
@@ -196,7 +207,7 @@ class Recorder:
             "number": incident.number,
             "open": incident.state == OPEN,
             "row": row,
-            "last": row + incident.events - 1,
+            "last": row + incident.events - 1 if last is None else last,
             "where": where,
             "start": incident.start,
             "end": incident.end,
@@ -207,6 +218,12 @@ class Recorder:
             "features": [{"name": str(n), "share": s} for n, s in list((incident.reasons or {}).items())[:N_BLAMED]],
         }
         self._incidents.add(strength, shown)
+
+    def apart(self) -> Recorder:
+        """The same, to be given incidents that are still open without keeping them."""
+        other = copy(self)
+        other._incidents = self._incidents.copy()
+        return other
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain lists and numbers."""

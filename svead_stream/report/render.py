@@ -13,21 +13,22 @@ from typing import Any
 _SCRIPTS = ("dom.js", "format.js", "axis.js", "plots.js", "answers.js", "tables.js", "script.js")
 
 
-def render(data: dict[str, Any]) -> str:
-    """The page for the given data: one file, no network.
+def render(data: dict[str, Any], live: bool = False) -> str:
+    """The page for the given data: one file, no network; a `live` one asks its server for newer data, and nobody else.
 
     Names and values come from the user's data and may be hostile. They are never part of the markup: the data sit in
     a script element that no browser runs, in which `<`, `>` and `&` are escaped so that it cannot be closed from
     inside, and the page puts them on the screen as text only. Should that ever fail, the page's own policy runs no
     script but the one whose hash it names, and loads nothing from anywhere.
     """
-    script = "\n".join(map(_part, _SCRIPTS))
-    text = json.dumps(_finite(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    script = "\n".join(map(_part, (*_SCRIPTS, *(["live.js"] if live else []))))
+    text = encoded(data)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     parts = {
         "hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        "style": _part("style.css"),
+        "connect": "; connect-src 'self'" if live else "",
+        "style": _part("style.css") + (_part("live.css") if live else ""),
         "script": script,
         "data": text,  # last, so that nothing in it is taken for one of the others
     }
@@ -36,6 +37,11 @@ def render(data: dict[str, Any]) -> str:
         before, after = page.split("{{" + name + "}}")
         page = before + part + after
     return page
+
+
+def encoded(data: dict[str, Any]) -> str:
+    """The data as JSON, in ASCII."""
+    return json.dumps(_finite(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 def _part(name: str) -> str:
