@@ -139,9 +139,20 @@ class IncidentLog:
         if self._file is not None:
             self._file.flush()  # somebody may be following it
         if self._recorder is not None:
-            source = change.source
-            where = "an earlier run" if source is None else f"{source['file']}, line {source['line']}"
-            self._recorder.add_incident(incident, incident.first - self._before, where, truth)
+            self._record(self._recorder, change, truth)
+
+    def _record(self, recorder: Recorder, change: Change, truth: bool | None) -> None:
+        source = change.source
+        where = "an earlier run" if source is None else f"{source['file']}, line {source['line']}"
+        recorder.add_incident(change.incident, change.incident.first - self._before, where, truth)
+
+    def so_far(self, recorder: Recorder, true: Container[int] | None = None) -> Recorder:
+        """What the report would show if the run ended now: with the incident that is open."""
+        change = None if self._closed else self.still_open()
+        if change is not None:
+            recorder = recorder.apart()
+            self._record(recorder, change, None if true is None else change.incident.number in true)
+        return recorder
 
     def _open(self, path: str) -> None:
         self._file = sys.stdout if path == "-" else open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115

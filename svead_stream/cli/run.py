@@ -57,7 +57,7 @@ class Run:
         self.scorer = Scorer(model, columns, options["learn"], durations(options), self.answers)
         self.rejects = Rejects(options["rejects_path"], options["strict"])
         self.measures = LabelMeasures() if label else None
-        self.recorder = Recorder() if options.get("report_path") else None
+        self.recorder = Recorder() if options.get("report_path") or options.get("serve") else None
         self.recording = None if self.recorder is None else Recording(self.recorder, columns, model.clock_)
         told = model if options["learn"] else None  # without learning the judge tells of no incidents
         self.incidents = IncidentLog(told, options.get("incidents_path"), options["top_features"], self.recorder)
@@ -192,7 +192,6 @@ class Run:
             raise DataError("no rows to score")
         for line in self.rejects.summary():
             self.note(line)
-        measured = self.measures.result() if self.measures is not None else None
         if self.measures is not None and not quiet:
             for line in self.measures.summary(self.options["learn"]):
                 self.note(line)
@@ -201,15 +200,7 @@ class Run:
         if self.options["save_path"]:
             svead_stream.save(self.model, self.options["save_path"])
         if self.recorder is not None:
-            self.recorder.n_rejected = self.rejects.count
-            data = self.recorder.to_json() | {
-                "title": ", ".join(Path(name).name for name in self.options["files"]),
-                "seconds": seconds,
-                "written": time.strftime("%Y-%m-%d %H:%M"),
-                "measured": measured,
-                "settings": self._settings(),
-            }
-            Path(self.options["report_path"]).write_text(render(data), encoding="utf-8")
+            Path(self.options["report_path"]).write_text(render(self.report()), encoding="utf-8")
         if self.progress.enabled:
             rate = self.n_rows / seconds
             self.note(f"{counted(self.n_rows, 'row')} in {seconds:.1f} s ({rate:,.0f} rows/s)")
@@ -218,6 +209,18 @@ class Run:
         if self.answers is not None:
             for line in [self.answers.summary()] * self.progress.enabled + self.answers.unused():
                 self.note(line)
+
+    def report(self) -> dict[str, Any]:
+        """What the report shows, as far as the run has come."""
+        assert self.recorder is not None
+        self.recorder.n_rejected = self.rejects.count
+        return self.incidents.so_far(self.recorder, self._true_incidents).to_json() | {
+            "title": ", ".join(Path(name).name for name in self.options["files"]),
+            "seconds": max(self.progress.seconds, 1e-9),
+            "written": time.strftime("%Y-%m-%d %H:%M"),
+            "measured": None if self.measures is None else self.measures.result(),
+            "settings": self._settings(),
+        }
 
     def warned(self) -> list[str]:
         """What must be said even where nobody looks on: that there could be no alerts, since so much was learned."""

@@ -11,16 +11,19 @@ from typing import Any
 import click
 
 from svead_stream.cli.options import detector_options, input_options, make_model, notify_options
+from svead_stream.cli.serve import SERVE, TOKEN, Serving, live_page
 
 _LAST_WORDS = 10.0  # seconds that notifications have at the end
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Serving, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--alerts", "show_alerts", is_flag=True, help="Print every alert, too.")
 @click.option("--all", "show_all", is_flag=True, help="Begin with the rows that are there already.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines, for programs.")
 @click.option("--idle", type=float, metavar="SECONDS", help="Stop when nothing was written for so long.")
+@click.option("--serve", **SERVE)
+@click.option("--serve-token", envvar="SVEAD_SERVE_TOKEN", **TOKEN)
 @notify_options
 @input_options
 @detector_options
@@ -34,6 +37,7 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
     \b
     Examples:
       svead-stream watch sensors.csv --incident-rate 5/day
+      svead-stream watch sensors.csv --serve
       svead-stream watch sensors.csv --webhook https://chat.example/hooks/abc
       svead-stream watch sensors.csv --on-incident 'notify-send "incident $SVEAD_INCIDENT: $SVEAD_STATE"'
     """
@@ -50,11 +54,14 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager's way to say Ctrl-C
+    page = _serve(run, options)
     try:
-        _follow(run, notifier, options)
+        _follow(run, notifier, page, options)
     except KeyboardInterrupt:
         pass
     finally:
+        if page is not None:
+            page.close()
         run.close()
         notifier.close(_LAST_WORDS)
     if options["save_path"]:
@@ -65,6 +72,18 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
     for line in [*run.rejects.summary(), *run.told(), *(run.measures.summary() if run.measures is not None else [])]:
         run.note(line)
     return 0
+
+
+def _serve(run: Any, options: dict[str, Any]) -> Any:
+    """The live page, if there is to be one."""
+    if options["serve"] is None:
+        return None
+    try:
+        page = live_page(run.report, options["serve"], options["serve_token"])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    run.note(page.told)
+    return page
 
 
 class _Patience:
@@ -85,11 +104,13 @@ class _Patience:
         return self._is_over
 
 
-def _has_ended(source: Any, patience: _Patience) -> bool:
+def _has_ended(source: Any, patience: _Patience, page: Any) -> bool:
+    if page is not None:
+        page.update()
     return patience.is_over or source.wait()
 
 
-def _follow(run: Any, notifier: Any, options: dict[str, Any]) -> None:
+def _follow(run: Any, notifier: Any, page: Any, options: dict[str, Any]) -> None:
     from svead_stream.cli.interrupts import unbroken
     from svead_stream.cli.sources import GrowingSource
     from svead_stream.cli.tables import read
@@ -104,7 +125,7 @@ def _follow(run: Any, notifier: Any, options: dict[str, Any]) -> None:
         history = (source.size or 0) if first else 0
         first = False
         try:
-            for batch in read(source, format, run.csv, partial(_has_ended, source, patience), run.first_rows):
+            for batch in read(source, format, run.csv, partial(_has_ended, source, patience, page), run.first_rows):
                 old = source.n_read <= history
                 with unbroken():
                     scored = run.step(source.name, batch)
@@ -113,6 +134,8 @@ def _follow(run: Any, notifier: Any, options: dict[str, Any]) -> None:
                         _print(run, source.name, scored, notifier, options)
                     elif source.n_read == history:
                         _print_open(run, notifier, options)
+                    if page is not None:
+                        page.update(changed=True)
         finally:
             source.close()
         if patience.is_over:
