@@ -26,6 +26,7 @@ from svead_kafka.errors import EXIT_GAVE_UP, ConfigurationError, GaveUp
 from svead_kafka.options import Options
 from svead_stream.cli.completion import complete_columns
 from svead_stream.cli.options import GONE, RENAMED, Choice, Decorator, names_option, old_spelling, option, with_options
+from svead_stream.cli.serve import SERVE, TOKEN
 from svead_stream.cli.words import did_you_mean
 from svead_stream.parameters import ALERTS, DETECTOR, SEED, Parameter
 
@@ -158,6 +159,8 @@ _WORKER_OPTIONS = [
         "--metrics-port", type=click.IntRange(1, 65535), help="Port for Prometheus (/metrics), /healthz and /readyz."
     ),
     _option("--metrics-host", help="Address that the port listens on."),
+    _option("--serve", **SERVE),
+    _option("--serve-token", **TOKEN),
     *(_parameter(parameter) for parameter in (*ALERTS, *DETECTOR)),
     _option("--on-incident", metavar="CMD", help="Command to run when an incident opens or closes."),
     _option("--webhook", metavar="URL", help="Address to post JSON to when an incident opens or closes."),

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from svead_kafka.errors import ConfigurationError
+from svead_stream.cli.serve import check_serve
 from svead_stream.parameters import (
     ALERT_RATE,
     ALERT_WINDOW,
@@ -127,6 +128,10 @@ class Options:
         Seconds without progress after which the process ends itself.
     metrics_port, metrics_host
         Where ``/metrics``, ``/healthz`` and ``/readyz`` are found; no port, no server.
+    serve
+        Where the report is shown live: ``PORT`` on this machine, or ``HOST:PORT``.
+    serve_token
+        What visitors of that page must know. For hosts but this one it is made and logged if none is given.
     """
 
     bootstrap: str = "localhost:9092"
@@ -171,6 +176,8 @@ class Options:
     stall_timeout: float = 120.0
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
+    serve: str | None = None
+    serve_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not self.state and self.output:
@@ -272,6 +279,7 @@ class Options:
         try:
             check_detector(**self.detector)
             check_alerts(**{parameter.name: getattr(self, parameter.name) for parameter in ALERTS})
+            check_serve(self.serve, self.serve_token)
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
 

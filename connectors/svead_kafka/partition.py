@@ -48,6 +48,7 @@ from svead_kafka.journal import Answer, Journal, Mark
 from svead_kafka.models import Maker, Model
 from svead_kafka.state_topic import Found, Record, Saved, checkpoint_record, journal_record, model_records
 from svead_stream import __version__
+from svead_stream.judging import ConformalFilter
 from svead_stream.record import Verdict
 
 Key = bytes | None
@@ -189,6 +190,11 @@ class Partition:
             self._models[key] = model
         self._models.move_to_end(key)
         return model
+
+    def judge(self, key: Key) -> ConformalFilter | None:
+        """The judge of a key, if its model is in memory."""
+        model = self._models.get(key)
+        return None if model is None else model.judge
 
     def odd_since_last(self) -> Counter[str]:
         """Missing values, and missing and backward times, met since the last call."""

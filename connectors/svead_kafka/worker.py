@@ -71,6 +71,7 @@ from svead_kafka.errors import ConfigurationError, GaveUp
 from svead_kafka.events import Event, decoder
 from svead_kafka.faults import permanent
 from svead_kafka.health import Health
+from svead_kafka.live import Live
 from svead_kafka.metrics import Metrics
 from svead_kafka.models import MakeDetector, Maker
 from svead_kafka.options import Options, describe
@@ -135,6 +136,7 @@ class Worker:
         self._watchdog = Watchdog(options.stall_timeout)
         self._brokers = BrokerWatch(options.bootstrap, self.metrics)
         self.health = Health(self.metrics, self._watchdog, self._unready)
+        self._live = Live(options)
         self._phase = "starting"
         self._is_warm = False
         name = self._clients.instance_id or uuid4().hex[:12]
@@ -169,6 +171,7 @@ class Worker:
             return
         if self.options.metrics_port is not None:
             self.health.serve(self.options.metrics_port, self.options.metrics_host)
+        self._live.serve()
         self._phase = "compiling"
         self._watchdog.beat("compiling")
         with telling_of_compilation():
@@ -218,6 +221,7 @@ class Worker:
             self._watchdog.stop()
             self._announcer.close()
             self.health.close()
+            self._live.close()
 
     def _unready(self) -> str:
         """Why this worker does not do its part; nothing if it does."""
@@ -442,9 +446,11 @@ class Worker:
             self._announcer.odd(source, partition.odd_since_last())
         for source, outcome in outcomes.items():
             self._announcer.batch(source, outcome)
+            self._live.batch(outcome.scored, partitions[source])
 
     def _report(self) -> None:
         assert self._assignment is not None
+        self._live.update(self._assignment.partitions)
         self.metrics.models.set(sum(map(len, self._assignment.partitions.values())))
         for source, lag in self._assignment.lags().items():
             label = (source.topic, str(source.partition))
