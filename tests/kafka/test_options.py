@@ -196,6 +196,17 @@ def test_the_feedback_topic_can_be_set_everywhere(parsed: Any, tmp_path: Path) -
     assert parsed("--input", "a", "--output", "o").feedback is None
 
 
+def test_the_live_page_is_asked_for_with_or_without_an_address(parsed: Any, tmp_path: Path) -> None:
+    file = tmp_path / "worker.toml"
+    file.write_text("input = ['a']\noutput = 'o'\nserve = 9000\n")
+    topics = ["--input", "a", "--output", "o"]
+    assert parsed(*topics).serve is None
+    assert parsed("--serve", *topics).serve == "8765"
+    assert parsed(*topics, "--serve", "0.0.0.0:9000").serve == "0.0.0.0:9000"
+    options = parsed("--config", str(file), SVEAD_KAFKA_SERVE_TOKEN=SECRET)
+    assert (options.serve, options.serve_token) == ("9000", SECRET)
+
+
 def test_what_a_broker_says_before_it_hangs_up_is_heard() -> None:
     class Connection(transport.KafkaTCPTransport):  # type: ignore[misc]
         def __init__(self, sock: socket.socket) -> None:
@@ -217,6 +228,7 @@ def test_what_a_broker_says_before_it_hangs_up_is_heard() -> None:
 
 def test_secrets_are_in_no_text_of_the_options() -> None:
     channels = {"webhook": f"https://hooks.example.com/{SECRET}", "on_incident": f"tell --token {SECRET}"}
+    channels["serve_token"] = SECRET
     options = Options(input=["in"], output="out", client={"sasl_plain_password": SECRET}, **channels)  # type: ignore[arg-type]
     Clients(options)
     said = "".join(describe(options, {"in": 4, "out": 4}))
