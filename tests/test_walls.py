@@ -31,6 +31,8 @@ KNOWN = {
     ("svead_kafka.properties", "_COMPRESSORS"): "which codecs the client can use here",
     ("svead_kafka.topics", "_cluster"): "the ids of topics, as a consumer has heard of them",
     ("svead_kafka.worker", "_sender"): "the client's close leaves its thread running where something is unsent",
+    ("svead_spark.estimator", "_dummy"): "how parameters are declared for pyspark.ml",
+    ("svead_spark.estimator", "_resetUid"): "a stage that is loaded has the id that it had, as pyspark's own do",
     ("svead_spark.storage", "_jvm"): "Hadoop's file systems, in which models are saved",
     ("svead_spark.storage", "_jsc"): "their configuration",
     ("svead_stream.kernels.simd", "_cache"): "Numba stamps a cached kernel with its own file only",

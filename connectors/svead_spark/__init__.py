@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 from svead_stream.lazy import exports
 
 if TYPE_CHECKING:
+    from svead_spark.estimator import SparkSVEAD, SparkSVEADModel
     from svead_spark.fitting import fit, sample
     from svead_spark.scoring import register, score
 
-_MODULES = {"fit": "fitting", "register": "scoring", "sample": "fitting", "score": "scoring"}
+_MODULES = {
+    "SparkSVEAD": "estimator",
+    "SparkSVEADModel": "estimator",
+    "fit": "fitting",
+    "register": "scoring",
+    "sample": "fitting",
+    "score": "scoring",
+}
 
-__all__ = ["fit", "register", "sample", "score"]
+__all__ = ["SparkSVEAD", "SparkSVEADModel", "fit", "register", "sample", "score"]
 
 __getattr__, __dir__ = exports(__name__, _MODULES, "spark", ("pyspark", "pandas", "pyarrow"))

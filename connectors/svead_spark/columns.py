@@ -50,9 +50,14 @@ def type_of(schema: StructType, name: str) -> DataType:
     raise ValueError(f"column {name!r} is missing: the data has {there or 'no columns'}")
 
 
+def quoted(name: str) -> Column:
+    """The column of that name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
 def number(name: str) -> Column:
-    """The column of that name, whatever characters are in it, as double."""
-    return F.col("`" + name.replace("`", "``") + "`").cast("double")
+    """The column of that name as double."""
+    return quoted(name).cast("double")
 
 
 def numbers(df: DataFrame, names: Sequence[str]) -> DataFrame:

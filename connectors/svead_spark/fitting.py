@@ -25,6 +25,7 @@ from svead_spark import passes
 from svead_spark.column_stats import ColumnStats
 from svead_spark.columns import features, infinity_in, numbers
 from svead_spark.draw import SLOTS_PER_ROW, HeavyHitters, first_to_ring
+from svead_spark.workers import check_workers
 from svead_stream.batch import SVEAD
 from svead_stream.errors import SveadError
 
@@ -75,6 +76,7 @@ def fit(
     model = SVEAD(n_partitions, n_anchors, scaling, contamination, seed)
     model.check_parameters()
     names = features(df, columns)
+    check_workers(df.sparkSession)
     table = numbers(df, names)
     drawn = _draw(table, names, max(n_partitions * n_anchors, IQR_ROWS if scaling == "iqr" else FRAME_ROWS), seed)
     scales = drawn.stats.scales(scaling, drawn.rows)
@@ -109,6 +111,7 @@ def sample(df: DataFrame, size: int, columns: Sequence[str] | None = None, seed:
     if size < 1:
         raise ValueError(f"size={size!r}: it must be a whole number of 1 or more")
     names = features(df, columns)
+    check_workers(df.sparkSession)
     return pd.DataFrame(_draw(numbers(df, names), names, size, seed).rows, columns=names)
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from svead_spark.columns import features, matrix, number, refuse_infinite
+from svead_spark.workers import check_workers
 from svead_stream.batch import SVEAD
 
 
@@ -70,6 +71,7 @@ def _names(model: SVEAD, columns: Sequence[str] | None) -> list[str]:
 
 
 def _function(spark: SparkSession, model: SVEAD, names: list[str]) -> Any:
+    check_workers(spark)
     shared = spark.sparkContext.broadcast(model.to_bytes())
 
     def scores(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
