@@ -17,7 +17,7 @@ from uuid import uuid4
 from svead_stream.report.render import encoded, render
 
 _EVERY = 1.0  # seconds between two pictures, at least
-_SHARE = 0.05  # of the feeding thread's time that pictures may take
+_SHARE = 0.02  # of the time of the feeding thread that pictures may take
 _LOOKING = 10.0  # seconds after a request for which somebody is taken to look
 _PATIENCE = 2.0  # seconds that the first to look after a while waits for a new picture
 

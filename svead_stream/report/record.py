@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Hashable, Mapping
 from copy import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -250,7 +250,7 @@ class Recorder:
             "columns": list(columns),
             "table": [
                 # Names may be long: each is written once.
-                asdict(alert) | {"strength": alert.strength, "values": {columns[n]: v for n, v in alert.values.items()}}
+                vars(alert) | {"strength": alert.strength, "values": {columns[n]: v for n, v in alert.values.items()}}
                 for alert in alerts
             ],
         }

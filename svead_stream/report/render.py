@@ -41,7 +41,11 @@ def render(data: dict[str, Any], live: bool = False) -> str:
 
 def encoded(data: dict[str, Any]) -> str:
     """The data as JSON, in ASCII."""
-    return json.dumps(_finite(data), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    settings: dict[str, Any] = {"ensure_ascii": True, "separators": (",", ":"), "allow_nan": False}
+    try:
+        return json.dumps(data, **settings)
+    except ValueError:  # JSON knows neither infinity nor NaN, which are rare
+        return json.dumps(_finite(data), **settings)
 
 
 def _part(name: str) -> str:
@@ -49,7 +53,7 @@ def _part(name: str) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows neither infinity nor NaN: they become null."""
+    """Infinity and NaN become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
