@@ -268,7 +268,7 @@ def _read(path: str) -> tuple[pa.Table, list[int]]:
     source = Source(path)
     try:
         batches = list(read(source, source.format(None), CsvOptions()))
-        table = pa.concat_tables([pa.table({}), *(batch.table for batch in batches)], promote_options="permissive")
+        table = pa.concat_tables([pa.table({}), *(batch.readable for batch in batches)], promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
     finally:

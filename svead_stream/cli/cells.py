@@ -13,6 +13,13 @@ import pyarrow.compute as pc
 FIRST = 10_000
 NEARLY_ALL = 0.9
 
+# What stands for a missing value where other cells are numbers, in small letters.
+_MISSING = pa.array(
+    [
+        *("", "na", "n/a", "<na>", "n.a.", "nan", "-nan", "null", "nil", "none", "missing", "?", "-", "--", "."),
+        *("#n/a", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!"),  # of spreadsheets
+    ]
+)
 _NUMBER = r"^[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)$"
 _WORD_ENDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # as in createdAt and HTTPTime
 _WORD = re.compile(r"\d+|[^\W\d_]+")
@@ -32,28 +39,32 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def first_filled(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The first cells that are not missing; blank text is missing too."""
+    """The first cells that are not missing; blank text and words such as `-` are missing too."""
     filled = cells.drop_null()
     if is_text(cells.type):
-        filled = filled.filter(pc.not_equal(pc.utf8_trim_whitespace(filled), ""))
+        filled = filled.filter(pc.invert(_are_missing(pc.utf8_trim_whitespace(filled))))
     return filled.slice(0, FIRST)
 
 
 def floats(cells: pa.ChunkedArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Cells as numbers, missing ones as NaN, and which of them are no numbers."""
+    wrong = np.zeros(len(cells), dtype=np.bool_)
     try:
         numbers = pc.cast(cells, pa.float64(), safe=False)
-        wrong = np.zeros(len(cells), dtype=np.bool_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         try:
             texts = pc.utf8_trim_whitespace(pc.cast(cells, pa.string()))
         except pa.ArrowNotImplementedError:  # lists and the like
             return np.full(len(cells), np.nan), cells.is_valid().to_numpy().copy()
-        texts = pc.if_else(pc.equal(texts, ""), None, texts)
+        texts = pc.if_else(_are_missing(texts), None, texts)
         right = pc.match_substring_regex(texts, _NUMBER, ignore_case=True)
         wrong = ~pc.fill_null(right, True).to_numpy()
         numbers = pc.cast(pc.if_else(right, texts, None), pa.float64())
     return numbers.to_numpy().astype(np.float64, copy=False), wrong
+
+
+def _are_missing(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.is_in(pc.utf8_lower(texts), _MISSING)
 
 
 def says_time(name: str) -> bool:

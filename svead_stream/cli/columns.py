@@ -68,8 +68,8 @@ class Columns:
             Rows as they were read.
 
         """
-        self._choose(batch.table)
-        cells = dict(zip(batch.table.column_names, batch.table.columns, strict=True))
+        self._choose(batch.readable)
+        cells = dict(zip(batch.readable.column_names, batch.readable.columns, strict=True))
         bad = np.zeros(batch.table.num_rows, dtype=np.bool_)
         columns: dict[str, npt.NDArray[np.float64]] = {}
         for column in self._chosen:
@@ -79,15 +79,16 @@ class Columns:
             if not wrong.any():
                 continue
             for i in np.flatnonzero(wrong & ~bad).tolist():
-                cell = cells[column][i].as_py()
+                cell = batch.table[column][i].as_py()
                 row = batch.table.slice(i, 1).to_pylist()[0]
                 text = ",".join("" if v is None else str(v) for v in row.values())
                 reason = f"has {shorten(cell)} in column {column!r}, which is not a number"
                 batch.rejects.append(Reject(name, int(batch.lines[i]), reason, text))
             bad |= wrong
         for column in self.one_hot:
-            if column in cells:
-                columns |= self._encode(column, cells[column])
+            if column in cells:  # categories as they were written, but for those that mean nothing
+                texts = pc.if_else(cells[column].is_valid(), pc.cast(batch.table[column], pa.string()), None)
+                columns |= self._encode(column, texts)
         if not columns and self._chosen:  # JSON lines without any of the features that others have
             columns[next(iter(self._chosen))] = np.full(batch.table.num_rows, np.nan)
         if bad.any():
@@ -109,7 +110,7 @@ class Columns:
         if self._clock is None or self._clock[0] not in batch.table.column_names:
             return np.full(batch.table.num_rows, np.nan)
         name, kind = self._clock
-        return kind.seconds(batch.table[name])
+        return kind.seconds(batch.readable[name])
 
     def read_times(self, cells: pa.ChunkedArray) -> npt.NDArray[np.float64]:
         """Times from elsewhere as seconds, in the form of the clock or as ISO 8601; NaN where they cannot be read."""

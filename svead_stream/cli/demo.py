@@ -104,7 +104,10 @@ def _options(csv_path: str, report_path: str) -> dict[str, Any]:
         "report_path": report_path,
         "save_path": None,
         "delimiter": None,
-        "no_header": False,
+        "header": None,
+        "comment": None,
+        "decimal": None,
+        "encoding": None,
     }
 
 

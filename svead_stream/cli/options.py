@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -143,6 +144,20 @@ detector_options = with_options(
     ]
 )
 
+FORMATS = ["csv", "jsonl", "parquet", "arrow"]
+
+
+def _encoding(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The name of an encoding as Python spells it."""
+    if value is None:
+        return None
+    try:
+        "".encode(value)  # there are codecs for other things than text
+        return codecs.lookup(value).name
+    except LookupError as error:
+        raise click.BadParameter(f"{value!r} is no encoding; utf-8, utf-16, cp1252 and shift_jis are some") from error
+
+
 input_options = with_options(
     [
         columns_option("-f", "--features", help="Columns to use [default: all numbers]."),
@@ -160,9 +175,14 @@ input_options = with_options(
             shell_complete=complete_columns,
             help="Column of the truth (0/1): never learned, used to measure.",
         ),
-        click.option("--format", "input_format", type=Choice(["csv", "jsonl", "parquet"]), help="Of the input."),
-        click.option("--delimiter", metavar="CHAR", help="Of a CSV [default: found out]."),
-        click.option("--no-header", is_flag=True, help="The first line of a CSV is data."),
+        click.option("--format", "input_format", type=Choice(FORMATS), help="Of the input [default: found out]."),
+        click.option("--encoding", metavar="NAME", callback=_encoding, help="Of its text [default: found out]."),
+        click.option("--delimiter", metavar="CHAR", help="Of a CSV, or tab or space [default: found out]."),
+        click.option("--decimal", type=Choice([".", ","]), help="Sign in its numbers [default: found out]."),
+        click.option("--comment", metavar="CHAR", help="Lines of a CSV that begin so are passed over [default: #]."),
+        click.option(
+            "--header/--no-header", default=None, help="Whether a CSV begins with names [default: unless with numbers]."
+        ),
         click.option("--load", "load_path", type=click.Path(exists=True, dir_okay=False), help="Model to go on with."),
         click.option("--save", "save_path", type=click.Path(dir_okay=False, writable=True), help="Where to save it."),
         click.option("--rejects", "rejects_path", type=click.Path(dir_okay=False), help="Where bad rows go (JSON)."),

@@ -64,7 +64,7 @@ class Run:
         self.changed: list[Change] = []  # incidents that changed with the last batch
         self.progress = Progress()
         self.writer: Writer | None = None
-        self.csv = CsvOptions(options["delimiter"], not options["no_header"])
+        self.csv = CsvOptions(options["delimiter"], options["header"], options["comment"], options["decimal"])
         self.n_alerts = 0
         self.n_burn_in = 0  # first rows, which could be no alerts
         self._order = Order()
@@ -94,7 +94,7 @@ class Run:
         svead_stream.warm_up()
         self.progress.restart()
         for i, path in enumerate(paths):
-            source = Source(path)
+            source = Source(path, self.options["encoding"], self.note)
             try:
                 format = source.format(self.options["input_format"])
                 for batch in read(source, format, self.csv, first_rows=self.first_rows):
@@ -155,7 +155,7 @@ class Run:
             return None
         if label not in batch.table.column_names:
             raise click.UsageError(f"--label {label}: no such column")
-        return labels(batch.table[label], label)
+        return labels(batch.readable[label], label)
 
     def write(self, source: Source, format: str, scored: Scored) -> None:
         """Send rows on their way; those that are no alerts stay behind if only alerts are wanted."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import lzma
 import os
 import select
 import sys
 import time
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import click
 import pyarrow as pa
 
+from svead_stream.cli import encodings, kinds
+from svead_stream.cli.archives import open_table
+from svead_stream.cli.encodings import Decoder
 from svead_stream.cli.errors import DataError
 
 BLOCK = 1 << 20  # bytes: some ten thousand rows, so that a call of the kernel is worth its while
@@ -26,8 +33,10 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\x04\x22\x4d\x18": "lz4",
     b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",  # an empty one
 }
-_COMPRESSED = {".gz", ".bz2", ".zst", ".lz4", ".xz"}
+_COMPRESSED = {".gz", ".bz2", ".zst", ".lz4", ".xz", ".zip"}
 _TO_STDOUT = ("--output", "--incidents")  # what - stands for there; elsewhere it would be the name of a file
 _FORMATS = {
     ".csv": "csv",
@@ -38,6 +47,10 @@ _FORMATS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".feather": "arrow",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
 }
 
 
@@ -49,11 +62,25 @@ class Block(NamedTuple):
 
 
 class Source:
-    """One input: its bytes, decompressed, and how far they have been read."""
+    """One input: its bytes, decompressed and in UTF-8, and how far they have been read.
 
-    def __init__(self, path: str) -> None:
+    Parameters
+    ----------
+    path
+        Of the file; - is stdin.
+    encoding
+        Of its text; found out if None.
+    say
+        Called with what was found out and may be wrong.
+
+    """
+
+    def __init__(self, path: str, encoding: str | None = None, say: Callable[[str], None] | None = None) -> None:
         self.path = path
         self.name = "stdin" if path == "-" else path
+        self.say = say or (lambda text: click.echo(text, err=True))
+        self.encoding = encoding or "utf-8"
+        self._asked = encoding
         self.n_read = 0  # bytes of the file itself, compressed or not: for the progress bar
         self.size: int | None = None
         self.delimiter = ","  # of a CSV, as soon as its header is read
@@ -64,15 +91,22 @@ class Source:
             self.size = os.fstat(self._raw.fileno()).st_size or None
         self._ahead = b""
         self._ahead = self._read_raw(BLOCK)
-        self._read: Callable[[int], bytes] = self._read_raw
+        self._inner = path  # the name that tells the format
+        self._read = self._decompressed()
+        self._peeked = b""
+        self._decode: Decoder | None = None  # of what comes after
+
+    def _decompressed(self) -> Callable[[int], bytes]:
         compression = next((name for magic, name in _MAGIC.items() if self._ahead.startswith(magic)), None)
         self.is_compressed = compression is not None
+        if compression is None:
+            return self._read_raw
         if compression == "xz":
-            decompressed = lzma.open(io.BufferedReader(_Readable(self._read_raw)))  # noqa: SIM115
-            self._read = decompressed.read
-        elif compression is not None:
-            self._read = pa.CompressedInputStream(pa.PythonFile(_Readable(self._read_raw), "r"), compression).read
-        self._peeked = b""
+            return lzma.open(io.BufferedReader(Readable(self._read_raw))).read
+        if compression == "zip":
+            self._inner, read = open_table(self.name, None if self.path == "-" else self.path, self._read_raw)
+            return read
+        return pa.CompressedInputStream(pa.PythonFile(Readable(self._read_raw), "r"), compression).read  # type: ignore[no-any-return]
 
     def _read_raw(self, n: int) -> bytes:
         """Whatever is there, up to n bytes, without waiting for all n: pipes are read as they fill."""
@@ -96,25 +130,67 @@ class Source:
             return False
 
     def read(self, n: int = BLOCK) -> bytes:
-        """The next bytes, at most n; none at the end."""
+        """The next bytes, at most about n; none at the end."""
         if self._peeked:
             data, self._peeked = self._peeked[:n], self._peeked[n:]
             return data
         try:
-            return self._read(n)
-        except (OSError, EOFError, lzma.LZMAError) as error:
+            while data := self._read(n):
+                if self._decode is not None:
+                    data = self._decode(data)
+                if data:
+                    return data
+        except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
             raise DataError(f"{self.name}: cannot decompress after {self.n_read:,} bytes: {error}") from error
+        return b""
 
-    def peek(self) -> bytes:
-        """The first line at least, without consuming it."""
-        while b"\n" not in self._peeked and len(self._peeked) < _LONGEST_ROW:
-            ahead = self._peeked
-            self._peeked = b""
+    def peek(self, n_lines: int = 1, end: Callable[[], bool] | None = None) -> bytes:
+        """The first text, without consuming it.
+
+        Parameters
+        ----------
+        n_lines
+            How many lines at least, if there are so many and they are no longer than a block; one at any length.
+        end
+            For a growing file: see `blocks`.
+
+        """
+        self._fill(n_lines, end)
+        if self._peeked and self._decode is None:  # as long as all is UTF-8, more may tell better
+            self._settle_encoding()
+        return self._peeked
+
+    def start(self) -> bytes:
+        """The first bytes, decompressed and not decoded, without consuming them."""
+        self._fill(1)
+        return self._peeked
+
+    def _fill(self, n_lines: int, end: Callable[[], bool] | None = None) -> None:
+        while not self._has_lines(n_lines):
+            ahead, self._peeked = self._peeked, b""
             more = self.read()
             self._peeked = ahead + more
-            if not more:
+            if not more and (end is None or end()):
                 break
-        return self._peeked
+
+    def _has_lines(self, n: int) -> bool:
+        ahead = self._peeked
+        n_found = ahead.count(b"\n") or ahead[:-1].count(b"\r")
+        return n_found >= n or len(ahead) >= (BLOCK if n_found else _LONGEST_ROW)
+
+    def _settle_encoding(self) -> None:
+        if self._asked is None:
+            self.encoding = encodings.find(self._peeked)
+            if self.encoding == encodings.LATIN:
+                self.say(f"{self.name} is not UTF-8: read as Windows-1252; --encoding NAME if it is another")
+        decode = Decoder(self.encoding)
+        start = decode(self._peeked).removeprefix(codecs.BOM_UTF8)
+        if encodings.has_only_cr(start):
+            decode.only_cr = True
+            start = start.replace(b"\r", b"\n")
+        self._peeked = start
+        if decode.only_cr or self.encoding != "utf-8":
+            self._decode = decode
 
     def close(self) -> None:
         """Close the file; a pipe is left alone."""
@@ -122,20 +198,40 @@ class Source:
             self._raw.close()
 
     def format(self, asked: str | None) -> str:
-        """csv, jsonl or parquet: as asked, or by the name, or by what the first bytes look like."""
+        """csv, jsonl, parquet or arrow: as asked, or by what the first bytes look like, or by the name."""
         if asked is not None:
             return asked
-        suffixes = [s.lower() for s in Path(self.path).suffixes]
+        format = kinds.recognise(self.name, self.start())
+        if format is not None:
+            return format
+        suffixes = [s.lower() for s in Path(self._inner).suffixes]
         if suffixes and suffixes[-1] in _COMPRESSED:
             suffixes.pop()
-        if suffixes and suffixes[-1] in _FORMATS:
-            return _FORMATS[suffixes[-1]]
+        named = _FORMATS.get(suffixes[-1]) if suffixes else None
+        if named in ("parquet", "arrow"):
+            return named
         start = self.peek()
-        if start.startswith(b"PAR1"):
-            return "parquet"
-        return "jsonl" if start.lstrip().startswith(b"{") else "csv"
+        if kinds.is_json(start):
+            return "jsonl"
+        return named or ("jsonl" if start.lstrip().startswith(b"{") else "csv")
 
-    def blocks(self, quoted: bool, end: Callable[[], bool] | None = None, first_rows: int = 0) -> Iterator[Block]:
+    def pieces(self, end: Callable[[], bool] | None = None, first_rows: int = 0) -> Iterator[bytes]:
+        """All bytes as they come; `end` and `first_rows` as for `blocks`."""
+        more = self.peek(1 + first_rows, end)  # a header is no row
+        self._peeked = b""
+        while more:
+            yield more
+            more = self.read()
+            while not more and end is not None and not end():
+                more = self.read()
+
+    def blocks(
+        self,
+        quoted: bool,
+        end: Callable[[], bool] | None = None,
+        first_rows: int = 0,
+        clean: Callable[[bytes], bytes] | None = None,
+    ) -> Iterator[Block]:
         """Blocks that end where a line ends.
 
         Parameters
@@ -146,25 +242,24 @@ class Source:
             For a growing file: called when there is nothing more to read for now, tells whether to stop.
         first_rows
             How many the first block holds at least, if there are so many.
+        clean
+            Called with whole lines, to put others in their place.
 
         """
-        rest, line = b"", 1
-        while True:
-            more = self.read()
-            if not more and end is not None and not end():
-                continue
+        rest, tail, line = b"", b"", 1
+        for more in chain(self.pieces(end, first_rows), [b""]):
+            is_over = not more
+            if clean is not None:
+                lines = tail + more
+                whole = len(lines) if is_over else lines.rfind(b"\n") + 1
+                more, tail = clean(lines[:whole]), lines[whole:]
             data = rest + more
-            if more and line == 1 and len(data) < BLOCK and data.count(b"\n") <= first_rows:  # a header is no row
-                rest = data
-                continue
-            cut = _last_line_end(data, quoted) if more else len(data)
+            cut = len(data) if is_over else _last_line_end(data, quoted)
             if cut:
                 yield Block(data[:cut], line)
                 line += data.count(b"\n", 0, cut)
             rest = data[cut:]
-            if not more:
-                return
-            if len(rest) > _LONGEST_ROW:
+            if len(rest) + len(tail) > _LONGEST_ROW:
                 raise DataError(f"{self.name}: line {line} is longer than {_LONGEST_ROW >> 20} MB: not a table")
 
 
@@ -180,7 +275,7 @@ def _last_line_end(data: bytes, quoted: bool) -> int:
     return cut or (last if len(data) > BLOCK else 0)
 
 
-class _Readable(io.RawIOBase):
+class Readable(io.RawIOBase):
     """What the decompressors want: a file object around a function that reads."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
@@ -201,8 +296,10 @@ class _Readable(io.RawIOBase):
 class GrowingSource(Source):
     """A file that is still being written; starts again when it is replaced or cut short, as log rotation does."""
 
-    def __init__(self, path: str, poll: float = 0.2) -> None:
-        super().__init__(path)
+    def __init__(
+        self, path: str, encoding: str | None = None, say: Callable[[str], None] | None = None, poll: float = 0.2
+    ) -> None:
+        super().__init__(path, encoding, say)
         self._poll = poll
 
     def was_rotated(self) -> bool:

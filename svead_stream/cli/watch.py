@@ -118,9 +118,9 @@ def _follow(run: Any, notifier: Any, page: Any, options: dict[str, Any]) -> None
     patience = _Patience(options["idle"])
     first = True
     while True:
-        source = GrowingSource(options["file"])
+        source = GrowingSource(options["file"], options["encoding"], run.note)
         format = source.format(options["input_format"])
-        if format == "parquet" or source.is_compressed:
+        if format not in ("csv", "jsonl") or source.is_compressed:
             raise click.UsageError(f"{source.name}: only plain CSV and JSON lines can be followed while they grow")
         history = (source.size or 0) if first else 0
         first = False

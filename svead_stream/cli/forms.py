@@ -1,0 +1,202 @@
+"""Numbers that are written otherwise: decimal commas, thousands, units, yes and no. Found out by the first cells."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from svead_stream.cli.batches import Batch
+from svead_stream.cli.cells import NEARLY_ALL, first_filled, is_text, shorten
+from svead_stream.cli.sources import Source
+from svead_stream.cli.words import listed
+
+_SIGN, _EXPONENT = r"[+-]?", r"(?:[eE][+-]?\d+)?"
+_THIN = r" '’\x{00A0}\x{202F}"  # between thousands, besides . and ,
+_ANY = rf"{_SIGN}(?:\d(?:[\d.,{_THIN}]*\d)?[.,]?|[.,]\d+){_EXPONENT}"
+_LETTER = r"[\pL%‰°µμΩ²³$€£¥₹₽₩]"
+_UNIT = rf"{_LETTER}(?:{_LETTER}|[/·*^23]){{0,11}}"
+_CURRENCY = r"[$€£¥₹₽₩]|[A-Z]{3} "
+_WITH_UNIT = rf"^(?P<before>{_CURRENCY})?\s*(?P<number>{_ANY})\s*(?P<after>{_UNIT})?$"
+_UNSURE = "?"  # a decimal sign that cannot be told from one between thousands
+_TRUTH = {"true": "1", "yes": "1", "false": "0", "no": "0"}
+
+
+def _written(decimal: str, group: str) -> str:
+    """The pattern of numbers with this decimal sign, and perhaps a sign between thousands."""
+    whole = rf"\d{{1,3}}(?:{group}\d{{3}})+|\d{{1,3}}(?:[{_THIN}]\d{{3}})+|\d+"
+    return rf"^{_SIGN}(?:(?:{whole})(?:{decimal}\d*)?|{decimal}\d+){_EXPONENT}$"
+
+
+_PATTERNS = {".": _written(r"\.", ","), ",": _written(",", r"\.")}
+
+
+class NumberForm(NamedTuple):
+    """How the numbers of a column are written.
+
+    Parameters
+    ----------
+    decimal
+        The decimal sign.
+    before, after
+        The unit.
+    is_truth
+        Whether the cells are true and false, or yes and no.
+
+    """
+
+    decimal: str = "."
+    before: str = ""
+    after: str = ""
+    is_truth: bool = False
+
+    def plain(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Cells as numbers are usually written; those of another form stay as they are."""
+        texts = _trimmed(cells)
+        if self.is_truth:
+            words = pc.utf8_lower(texts)
+            for word, number in _TRUTH.items():
+                texts = pc.if_else(pc.equal(words, word), number, texts)
+            return texts
+        numbers = _without_unit(texts, self) if self.before or self.after else texts
+        fits = pc.match_substring_regex(numbers, _PATTERNS[self.decimal])
+        group = r"\." if self.decimal == "," else ","
+        bare = pc.replace_substring_regex(numbers, rf"{group}|[{_THIN}]", "")
+        if self.decimal == ",":
+            bare = pc.replace_substring(bare, ",", ".")
+        return pc.if_else(fits, bare, numbers)
+
+
+class Forms:
+    """Finds out how the columns of a source are written, and rewrites them as plain numbers.
+
+    Parameters
+    ----------
+    source
+        Where rows come from.
+    decimal
+        The decimal sign, if it is known.
+
+    """
+
+    def __init__(self, source: Source, decimal: str | None = None) -> None:
+        self._source = source
+        self._decimal = decimal
+        self._known: dict[str, NumberForm | None] = {}
+
+    def rewrite(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The batches, with what `Batch.readable` needs."""
+        for batch in batches:
+            texts = {
+                name: cells
+                for name, cells in zip(batch.table.column_names, batch.table.columns, strict=True)
+                if is_text(cells.type) and self._known.get(name, True)
+            }
+            texts |= {name: cells for name, cells in batch.plain.items() if name in texts}
+            new = {name: cells for name, cells in texts.items() if name not in self._known}
+            if new:
+                self._look(new)
+            plain = {name: form.plain(cells) for name, cells in texts.items() if (form := self._known.get(name))}
+            yield replace(batch, plain=batch.plain | plain) if plain else batch
+
+    def _look(self, columns: dict[str, pa.ChunkedArray]) -> None:
+        """Decide how columns are written that are seen for the first time; those without a cell wait."""
+        first = {name: filled for name, cells in columns.items() if len(filled := _trimmed(first_filled(cells)))}
+        usual = {name: cells for name, cells in first.items() if _is_plain(cells)}
+        found = {name: _form(cells) for name, cells in first.items() if name not in usual}
+        odd = {name: form for name, form in found.items() if form is not None}
+        sign, is_sure = self._sign_of_all(set(map(_decimal_of, odd.values())), usual)
+        said = []
+        forms = {name: _with_decimal(form, sign, self._decimal) for name, form in odd.items()}
+        if sign == ",":  # there 1.234 is no fraction
+            forms |= {name: NumberForm(",") for name, cells in usual.items() if _is_grouped(cells)}
+        self._known |= dict.fromkeys(first)
+        for name, form in forms.items():
+            plain = form.plain(first[name])
+            changed = pc.index(pc.not_equal(plain, first[name]), True).as_py()
+            if changed >= 0:
+                self._known[name] = form
+                if not form.is_truth:
+                    said.append(f"{shorten(first[name][changed].as_py())} in {name} is read as {plain[changed]}")
+        if said:
+            doubt = "" if is_sure else "; --decimal . or , tells whether that is right"
+            self._source.say(f"{self._source.name}: {listed(said, 4)}{doubt}")
+
+    def _sign_of_all(self, found: set[str], usual: dict[str, pa.ChunkedArray]) -> tuple[str, bool]:
+        """The decimal sign of the source, and whether that is sure: `1,234` alone may be a fraction or thousands."""
+        if self._decimal is not None:
+            return self._decimal, True
+        if "," in found:
+            return ",", True
+        if _UNSURE not in found:
+            return ".", True
+        if "." in found or not all(map(_is_grouped_or_whole, usual.values())):
+            return ".", True
+        return ("." if self._source.delimiter == "," else ","), False
+
+
+def _trimmed(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring(pc.utf8_trim_whitespace(cells), "−", "-")  # a minus of its own
+
+
+def _is_plain(texts: pa.ChunkedArray) -> bool:
+    try:
+        pc.cast(texts, pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _form(texts: pa.ChunkedArray) -> NumberForm | None:
+    """How nearly all of some cells are written; None if they are no numbers. The decimal sign may be unsure."""
+    enough = NEARLY_ALL * len(texts)
+    if sum(pc.equal(pc.utf8_lower(texts), word).to_pylist().count(True) for word in _TRUTH) >= enough:
+        return NumberForm(is_truth=True)
+    parts = pc.extract_regex(texts, _WITH_UNIT).combine_chunks()
+    before, after = (pc.fill_null(parts.field(i), "") for i in (0, 2))
+    units = Counter(zip(before.to_pylist(), after.to_pylist(), strict=True))
+    bare = units.pop(("", ""), 0)
+    unit, n = units.most_common(1)[0] if units else (("", ""), 0)
+    form = NumberForm(_UNSURE, *unit) if n > bare else NumberForm(_UNSURE)
+    numbers = _without_unit(texts, form)
+    n_dots, n_commas = (_n_matching(numbers, _PATTERNS[sign]) for sign in ".,")
+    if max(n_dots, n_commas) < enough:
+        return None
+    if n_dots == n_commas:
+        return form if _n_matching(numbers, "[.,]") else form._replace(decimal=".")
+    return form._replace(decimal="." if n_dots > n_commas else ",")
+
+
+def _without_unit(texts: pa.ChunkedArray, form: NumberForm) -> pa.ChunkedArray:
+    if not form.before and not form.after:
+        return texts
+    before, after = map(re.escape, (form.before, form.after))
+    return pc.replace_substring_regex(texts, rf"^(?:{before})?\s*({_ANY})\s*(?:{after})?$", r"\1")
+
+
+def _n_matching(texts: pa.ChunkedArray, pattern: str) -> int:
+    return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py() or 0)
+
+
+def _decimal_of(form: NumberForm) -> str:
+    return form.decimal
+
+
+def _with_decimal(form: NumberForm, sign: str, asked: str | None) -> NumberForm:
+    """The form with its decimal sign: its own if that is clear, but not against the user's."""
+    clear = form.decimal if form.decimal != _UNSURE and not (asked == "." and form.decimal == ",") else sign
+    return form._replace(decimal=clear)
+
+
+def _is_grouped_or_whole(texts: pa.ChunkedArray) -> bool:
+    """Whether plain numbers would also be numbers if the point stood between thousands."""
+    return _n_matching(texts, _PATTERNS[","]) == len(texts)
+
+
+def _is_grouped(texts: pa.ChunkedArray) -> bool:
+    return _is_grouped_or_whole(texts) and _n_matching(texts, r"\.") > 0
