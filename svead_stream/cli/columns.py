@@ -68,9 +68,10 @@ class Columns:
             Rows as they were read.
 
         """
-        self._choose(batch.readable)
-        cells = dict(zip(batch.readable.column_names, batch.readable.columns, strict=True))
-        bad = np.zeros(batch.table.num_rows, dtype=np.bool_)
+        table = batch.readable
+        self._choose(table)
+        cells = dict(zip(table.column_names, table.columns, strict=True))
+        bad = np.zeros(table.num_rows, dtype=np.bool_)
         columns: dict[str, npt.NDArray[np.float64]] = {}
         for column in self._chosen:
             if column not in cells:
@@ -86,9 +87,9 @@ class Columns:
                 batch.rejects.append(Reject(name, int(batch.lines[i]), reason, text))
             bad |= wrong
         for column in self.one_hot:
-            if column in cells:  # categories as they were written, but for those that mean nothing
-                texts = pc.if_else(cells[column].is_valid(), pc.cast(batch.table[column], pa.string()), None)
-                columns |= self._encode(column, texts)
+            if column in cells:
+                words = pc.if_else(cells[column].is_valid(), pc.cast(batch.table[column], pa.string()), None)
+                columns |= self._encode(column, words)
         if not columns and self._chosen:  # JSON lines without any of the features that others have
             columns[next(iter(self._chosen))] = np.full(batch.table.num_rows, np.nan)
         if bad.any():

@@ -60,7 +60,7 @@ def _names_in(path: Path, options: dict[str, Any]) -> list[str]:
     delimiter = options.get("delimiter") or max(",;\t|", key=lines.readline().count)
     lines.seek(0)
     cells = [cell.strip() for cell in next(csv.reader(lines, delimiter=delimiter))]
-    if options.get("no_header"):
+    if options.get("header") is False:
         return [f"column{i}" for i in range(1, len(cells) + 1)]
     is_text = all(cell.isprintable() for cell in cells)  # unlike a file that is compressed in another way
     return [cell for cell in cells if cell] if is_text else []
