@@ -84,7 +84,7 @@ def _table(
     set_aside: Callable[[Any], str],
     names: list[str] | None = None,
 ) -> pa.Table:
-    if data.rstrip(b"\n").count(b"\n") < skip:
+    if skip and len(data.rstrip(b"\r\n").splitlines()) <= skip:
         return pa.table({name: pa.array([], pa.string()) for name in names or dialect.names})
     return pa.csv.read_csv(
         pa.BufferReader(data),

@@ -105,7 +105,7 @@ def find(name: str, start: bytes, options: CsvOptions) -> Dialect:
     """
     lines = _first_lines(start)
     asked, skip = options.separator, _n_leading(lines, None)
-    if excel := _EXCEL.fullmatch(lines[skip]):
+    if (excel := _EXCEL.fullmatch(lines[skip])) and any(map(str.strip, lines[skip + 1 :])):
         asked, skip = asked or excel[1], skip + 1
     n_comments = _n_leading(lines[skip:], options.comment or COMMENT)
     comments, body = lines[skip : skip + n_comments], lines[skip + n_comments :]
@@ -139,7 +139,7 @@ def find(name: str, start: bytes, options: CsvOptions) -> Dialect:
 
 
 def _first_lines(start: bytes) -> list[str]:
-    text = start.decode("utf-8", "replace")
+    text = start.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
     lines = text.split("\n", _LONGEST_HEADER)[:_LONGEST_HEADER]
     return lines if any(line.strip() for line in lines) else [text]
 
@@ -161,8 +161,8 @@ def _separator(lines: list[str]) -> str:
     if not any(map(bare.count, _SEPARATORS)) and " " in bare.strip():
         candidates.insert(0, SPACES)
     for separator in candidates:
-        rows = _rows(lines[n_lines:], separator)
-        if rows and _fit(_rows([header], separator)[0], rows):
+        cells, rows = _rows([header], separator), _rows(lines[n_lines:], separator)
+        if cells and rows and _fit(cells[0], rows):
             return separator
     return candidates[candidates[0] == SPACES]
 
@@ -189,13 +189,13 @@ def _first_row(lines: list[str]) -> tuple[str, int]:
     for i, line in enumerate(lines, start=1):
         n_quotes += line.count('"')
         if n_quotes % 2 == 0:
-            return "\n".join(lines[:i]).rstrip("\r"), i
-    return lines[0].rstrip("\r"), 1
+            return "\n".join(lines[:i]), i
+    return lines[0], 1
 
 
 def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     """The cells of some lines; none if they cannot be told apart."""
-    lines = [line.rstrip("\r") for line in lines[:_SAMPLE]]
+    lines = lines[:_SAMPLE]
     if delimiter == SPACES:
         lines = [_single_spaces(line.encode("utf-8", "replace")).decode() for line in lines]
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 
+from svead_stream.cli.errors import DataError
 from svead_stream.cli.kinds import nul_share
 
 LATIN = "cp1252"  # Windows' own, and Latin-1 where that has letters
@@ -41,6 +42,7 @@ class Decoder:
     """
 
     def __init__(self, encoding: str, only_cr: bool = False) -> None:
+        self._encoding = encoding
         self._decoder = None
         if encoding != "utf-8":
             self._decoder = codecs.getincrementaldecoder(encoding)("svead-mark")
@@ -48,7 +50,10 @@ class Decoder:
 
     def __call__(self, data: bytes) -> bytes:
         if self._decoder is not None:
-            data = self._decoder.decode(data).encode("utf-8", "surrogateescape")
+            try:
+                data = self._decoder.decode(data).encode("utf-8", "surrogateescape")
+            except UnicodeError as error:  # some do not go on after what they cannot read
+                raise DataError(f"{self._encoding} it is not: {error}; --encoding NAME if it is another") from error
         return data.replace(b"\r", b"\n") if self.only_cr else data
 
 
@@ -70,6 +75,14 @@ def find(start: bytes) -> str:
     if even > _MOST and odd < _FEW:
         return "utf-16-be"
     return LATIN if _is_latin(start) else "utf-8"
+
+
+def byte_order(asked: str, start: bytes) -> str:
+    """The encoding that was asked for, and where that leaves open the order of bytes, what they look like."""
+    if asked not in ("utf-16", "utf-32"):
+        return asked
+    found = find(start)
+    return found if found.startswith(asked) else f"{asked}-le"
 
 
 def is_utf8(data: bytes) -> bool:

@@ -179,7 +179,9 @@ class Source:
         return n_found >= n or len(ahead) >= (BLOCK if n_found else _LONGEST_ROW)
 
     def _settle_encoding(self) -> None:
-        if self._asked is None:
+        if self._asked is not None:
+            self.encoding = encodings.byte_order(self._asked, self._peeked)
+        else:
             self.encoding = encodings.find(self._peeked)
             if self.encoding == encodings.LATIN:
                 self.say(f"{self.name} is not UTF-8: read as Windows-1252; --encoding NAME if it is another")
