@@ -23,6 +23,7 @@ from svead_stream.kernels.layout import BLOCK
 from svead_stream.memory import Memory
 from svead_stream.rescored import Rescored
 from svead_stream.snapshot import Arrays, expect
+from svead_stream.soundness import within
 
 Floats = NDArray[np.float64]
 
@@ -195,7 +196,7 @@ class Answers:
         strength = expect(saved, "strength", np.float64, (2, KEPT))
         number = expect(saved, "number", np.int64, (2, KEPT))
         sound = (strength >= 0) & (strength <= MOST_REPEATED) & (number >= (strength > 0)) & (number < 2**62)
-        if not sound.all() or np.isinf(rows).any():
+        if not sound.all() or not within(rows[~np.isnan(rows)]):
             raise SnapshotError("the snapshot does not fit together: its answers are impossible")
         return cls(half_life, d, rows, strength, number)
 

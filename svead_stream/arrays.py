@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.errors import SnapshotError
 from svead_stream.kernels import layout
 from svead_stream.kernels.layout import BLOCK, State
 from svead_stream.kernels.refresh import move_frame
 from svead_stream.kernels.search import LARGEST
 from svead_stream.kernels.simd import LANES
 from svead_stream.snapshot import Arrays, expect
+from svead_stream.soundness import check_memory
 
 Shapes = dict[str, tuple[type, tuple[int, ...]]]
 _LINE = 64  # bytes
@@ -149,26 +149,5 @@ def restored(arrays: Arrays, t: int, m: int, window: int, d: int) -> State:
     """A state from arrays of unknown origin: whatever could lead a kernel astray is refused."""
     expected = shapes(t, m, window, d)
     given = {name: expect(arrays, name, *expected[name]) for name in SAVED}
-    _check(given, m, window, d)
+    check_memory(given, m, window, d)
     return filled(empty(t, m, window, d), given)
-
-
-def _check(a: Arrays, m: int, window: int, d: int) -> None:
-    counters, shape = a["counters"], a["partitions.shape"]
-    seen, most = counters[layout.SEEN], np.array([d, m, 1])  # USED, ANCHORS, WARPED
-    sound = {
-        "counters": (counters >= 0).all() and counters[layout.STORED] <= min(window, seen),
-        "partitions.shape": ((shape >= 0) & (shape <= most)).all(),
-        "sample.rows": not np.isinf(a["sample.rows"]).any(),
-        "sample.arrived": ((a["sample.arrived"] >= 0) & (a["sample.arrived"] <= seen)).all(),
-    }
-    for name in ("cutoff", "frame", "sample.suspicion", "anchors", "partitions.metric"):
-        sound[name] = np.isfinite(a[name]).all()
-    trust = a["partitions.metric"][:, layout.TRUST]
-    sound["partitions.metric"] &= ((trust > 0) & (trust <= len(trust))).all()
-    for name in ("spread", "weight", "cells"):
-        sound[name] = (np.isfinite(a[name]) & (a[name] >= 0)).all()
-    sound["frame"] &= (a["frame"][[layout.RATE, layout.WARP_RATE]] >= 0).all()
-    for name, fine in sound.items():
-        if not fine:
-            raise SnapshotError(f"the snapshot does not fit together: array {name!r} has impossible values")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
@@ -16,7 +16,8 @@ from svead_stream import snapshot
 from svead_stream.errors import MissingExtra, SnapshotError
 from svead_stream.geometry import FRAME_ROWS, bounded, frame_of, merge_cells, placed, score_table, spreads
 from svead_stream.kernels import batch as kernels
-from svead_stream.parameters import BATCH
+from svead_stream.parameters import BATCH, check_int
+from svead_stream.soundness import check_batch
 
 try:
     from sklearn.base import BaseEstimator, OutlierMixin
@@ -29,9 +30,11 @@ F64 = NDArray[np.float64]
 Part = TypeVar("Part")
 
 CHUNK = 16_384  # rows of one task; the numbers do not depend on the number of threads, only on this
+MOST_JOBS = 1024
 EXPLAINED = 2**20  # numbers in the largest array of `explain`, which takes as many rows at once, and at least one
 _DEFAULT = {parameter.name: parameter.default for parameter in BATCH}
 _SAVED = ("anchors", "scales", "centre", "rate", "cells")
+_FARTHEST = 1e150  # squares of it still add up
 _NO_CELLS = np.empty((0, 0, 3))
 _NO_TABLE = np.empty((0, 0, 2))
 
@@ -144,11 +147,15 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         share = self.contamination
         if share != "auto" and not (isinstance(share, Real) and 0 < share <= 0.5):
             raise ValueError(f"contamination={share!r}: it must be 'auto' or a number above 0 and at most 0.5")
+        if self.n_jobs is not None:
+            check_int("n_jobs", self.n_jobs, -MOST_JOBS, MOST_JOBS)
+        if not isinstance(self.verbose, (bool, np.bool_, Integral)):
+            raise ValueError(f"verbose={self.verbose!r}: it must be True or False")
 
     # fitting by parts, for engines that draw anchors and gather cells elsewhere
 
     def set_partitions(
-        self, anchors: F64, scales: F64, frame: NDArray[np.floating], names: Sequence[Hashable] | None = None
+        self, anchors: F64, scales: F64, frame: NDArray[np.floating], names: Sequence[str] | None = None
     ) -> None:
         """Take these anchors, with features divided by these scales; the cells are empty.
 
@@ -207,6 +214,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def _in_threads(self, n_rows: int, what: str, work: Callable[[slice, kernels.Scratch], Part]) -> Iterator[Part]:
         """Results of the work on all rows, chunk by chunk, in order, with no more than two a thread waiting."""
         n = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else len(os.sched_getaffinity(0))
+        n = max(1, min(n, -(-n_rows // CHUNK)))
         waiting: list[Future[Part]] = []
         rooms = [kernels.scratch_for(self._geometry) for _ in range(2 * n)]
         with ThreadPoolExecutor(n) as pool:
@@ -263,13 +271,14 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         """Share of each feature in the squared distances that make the score of each row; rows sum to 1."""
         check_is_fitted(self)
         X = bounded(validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False))
-        weight = np.where(self.scales_ > 0, 1 / np.where(self.scales_ > 0, self.scales_, 1), 0.0)
+        weight = np.where(self.scales_ > 0, 1 / np.maximum(self.scales_, 1 / _FARTHEST), 0.0)
         slopes = np.nan_to_num(score_table(self.cells_)[..., kernels.SLOPE])
         shares = np.zeros(X.shape)
         step = max(1, EXPLAINED // self.anchors_.size)
         for first in range(0, len(X), step):
             rows = slice(first, first + step)
-            gaps = ((X[rows, None, None] - self.anchors_) * weight) ** 2  # (rows, t, m, d)
+            gaps = (X[rows, None, None] - self.anchors_) * weight  # (rows, t, m, d)
+            gaps = np.clip(gaps, -_FARTHEST, _FARTHEST, out=gaps) ** 2
             squares = np.nansum(gaps, axis=3)
             nearest = squares.argmin(axis=2)[..., None]
             far = np.take_along_axis(squares, nearest, axis=2)[..., 0]
@@ -303,21 +312,24 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             model = cls(**fields["parameters"])
             model.check_parameters()
-            model.offset_ = float(fields["offset"])
-            names = fields["features"]
+            if model.random_state is not None:
+                check_int("random_state", model.random_state, 0, 2**32 - 1)
+            model.offset_ = snapshot.finite(fields["offset"])
+            names = None if fields["features"] is None else snapshot.names_from_json(fields["features"])
             if names is not None:
-                model.feature_names_in_ = np.array([snapshot.name_from_json(name) for name in names], dtype=object)
-        except (KeyError, TypeError, ValueError) as error:
+                if not all(isinstance(name, str) for name in names):
+                    raise ValueError("feature names are no text")
+                model.feature_names_in_ = np.array(names, dtype=object)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise SnapshotError(f"the snapshot's header is malformed: {error}") from None
         shape = arrays["anchors"].shape if "anchors" in arrays else ()
-        if len(shape) != 3 or 0 in shape or (names is not None and len(names) != shape[2]):
+        fits = len(shape) == 3 and 0 not in shape and shape[0] == model.n_partitions and shape[1] <= model.n_anchors
+        if not fits or (names is not None and len(names) != shape[2]):
             raise SnapshotError(f"the snapshot does not fit together: anchors of shape {list(shape)}")
         t, m, d = shape
         for name, expected in zip(_SAVED, [(t, m, d), (d,), (d,), (d,), (t, m, 3)], strict=True):
-            array = snapshot.expect(arrays, name, np.float64, expected)
-            if not np.isfinite(array).all() or (name not in ("anchors", "centre") and (array < 0).any()):
-                raise SnapshotError(f"the snapshot does not fit together: array {name!r} has impossible values")
-            setattr(model, name + "_", array)
+            setattr(model, name + "_", snapshot.expect(arrays, name, np.float64, expected))
+        check_batch(arrays)
         model.n_features_in_ = d
         model._geometry = placed(model.anchors_, model.scales_, model.centre_, model.rate_)
         return model

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from svead_stream import snapshot
 from svead_stream.answers import Answers
-from svead_stream.errors import SnapshotError
 from svead_stream.kernels import answers as answered
 from svead_stream.kernels import lasting, layout, mini_batch, online
 from svead_stream.memory import Memory, Size
 from svead_stream.rescored import Rescored
+from svead_stream.soundness import LARGEST_SCORE, between, refuse_unsound
 
 Floats = NDArray[np.float64]
 Drawn = Iterable[tuple[layout.Plan, Size]]
@@ -153,8 +153,7 @@ class Ensemble:
     def restored(cls, drawn: Drawn, answer_memory: float | None, arrays: snapshot.Arrays, d: int) -> Ensemble:
         """One of d features from saved arrays, or a SnapshotError where they do not fit together."""
         levels = snapshot.expect(arrays, "levels", np.float64, (lasting.N_LEVELS,))
-        if not (np.isfinite(levels) & (levels >= 0)).all():
-            raise SnapshotError("the snapshot does not fit together: array 'levels' has impossible values")
+        refuse_unsound({"levels": between(levels, 0, LARGEST_SCORE)})
         last = snapshot.expect(arrays, "last", np.float64, (d,))
         memories = [Memory.restored(*one, _own(arrays, name), d) for name, one in zip(_NAMES, drawn, strict=True)]
         return _placed(memories, levels, last, Answers.restored(answer_memory, _own(arrays, "answers"), d))

@@ -13,6 +13,7 @@ from svead_stream.kernels.batch import Geometry
 
 F64 = NDArray[np.float64]
 
+_SMALLEST = 1e-150  # a feature that spreads less is constant
 FRAME_ROWS = 4_096  # enough to centre and scale the arithmetic; the results do not hang on it
 
 
@@ -63,7 +64,8 @@ def spreads(X: NDArray[np.floating], scaling: str) -> F64:
         if np.isnan(column[:FRAME_ROWS]).all() and np.isnan(column).all():
             result[f] = 0.0
         elif scaling != "none":
-            result[f] = _spread(column[~np.isnan(column)] if np.isnan(column).any() else column, scaling) or 1.0
+            spread = _spread(column[~np.isnan(column)] if np.isnan(column).any() else column, scaling)
+            result[f] = spread if spread > _SMALLEST else 1.0
     return result
 
 
@@ -85,7 +87,7 @@ def frame_of(rows: NDArray[np.floating]) -> tuple[F64, F64]:
         if len(column):
             centre[f] = np.median(column)
             scale = np.std(column) if np.ptp(column) > 0 else 1.0
-            rate[f] = 1 / scale if scale > 1e-150 else 1.0
+            rate[f] = 1 / scale if scale > _SMALLEST else 1.0
     return centre, rate
 
 

@@ -122,22 +122,19 @@ class Incidents:
         given = saved["current"]
         if given is None:
             return incidents
-        blame = {snapshot.name_from_json(name): _finite(amount) for name, amount in given["blame"]}
+        blame = {snapshot.name_from_json(name): snapshot.finite(amount) for name, amount in given["blame"]}
         number, first, last, alerts = (snapshot.count(given[name]) for name in ("number", "first", "last", "alerts"))
-        start, end = (math.nan if given[name] is None else _finite(given[name]) for name in ("start", "end"))
-        peak, p_value = float(given["peak"]), _finite(given["p_value"])  # a foreign detector's may be infinite
-        if math.isnan(peak):
+        start, end = (math.nan if given[name] is None else snapshot.finite(given[name]) for name in ("start", "end"))
+        peak, p_value = given["peak"], snapshot.finite(given["p_value"])
+        if type(peak) not in (int, float) or math.isnan(peak):  # a foreign detector's may be infinite
             raise ValueError("the open incident is impossible")
-        current = _Current(number, first, start, last, end, alerts, peak, p_value, blame)
+        most = _HIGHEST * (alerts + 1)
+        if not all(0 <= amount <= most for amount in blame.values()):
+            raise ValueError("the blame of the open incident is impossible")
+        current = _Current(number, first, start, last, end, alerts, float(peak), p_value, blame)
         if not 0 < current.first <= current.last or not 0 < current.alerts <= current.last - current.first + 1:
             raise ValueError("the open incident is impossible")
         if current.number != incidents.count or not 0 < current.p_value <= 1:
             raise ValueError("the open incident is impossible")
         incidents._current = current
         return incidents
-
-
-def _finite(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no finite number")
-    return float(value)

@@ -424,12 +424,12 @@ class ConformalFilter(base.AnomalyFilter):
     def from_bytes(cls, data: bytes) -> Self:
         """Read a filter back: it goes on exactly where the one that was written would have."""
         _, fields, arrays = snapshot.unpack(data, cls.__name__)
-        detector = snapshot.from_bytes(arrays["detector"].tobytes() if "detector" in arrays else b"")
         try:
+            detector = snapshot.from_bytes(arrays["detector"].tobytes() if "detector" in arrays else b"")
             settings = ("alert_rate", "window", "protect", "incident_rate", "hold_off", "burn_in")
             model = cls(detector, **{name: fields[name] for name in settings})
             model._standing = model._standing.restored(fields, arrays)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise SnapshotError(f"the snapshot of the filter does not fit together: {error}") from None
         return model
 

@@ -130,8 +130,10 @@ ALERT_WINDOW = Parameter(
     None,
     "Recent scores to rank among; by default as many as the alert rate needs.",
     1,
+    10_000_000,
     optional=True,
 )
+_ALERTS_IN_WINDOW = 5  # at least, in a window that follows from the alert rate
 INCIDENT_RATE = Parameter(
     "incident_rate",
     str,
@@ -169,8 +171,8 @@ BATCH_SCALING = Parameter("scaling", str, "none", _COMPARABLE, choices=("none", 
 
 # of SVEAD, as far as commands have them
 BATCH = (
-    Parameter("n_partitions", int, 100, "Partitions of the ensemble.", 1),
-    Parameter("n_anchors", int, 16, "Anchors of each partition.", 1),
+    Parameter("n_partitions", int, 100, "Partitions of the ensemble.", 1, 100_000),
+    Parameter("n_anchors", int, 16, "Anchors of each partition.", 1, 65_536),
     BATCH_SCALING,
 )
 
@@ -192,6 +194,9 @@ def check_alerts(**values: Any) -> None:
     if window is not None and (window + 1) * rate < 1:
         least = math.ceil(1 / rate) - 1
         raise ValueError(f"a window of {window} is too short to tell events of rate {rate}: give at least {least}")
+    if window is None and rate * ALERT_WINDOW.high < _ALERTS_IN_WINDOW:
+        least_rate = _ALERTS_IN_WINDOW / ALERT_WINDOW.high
+        raise ValueError(f"alert_rate={rate!r}: it is too small to be held, give at least {least_rate:g}")
 
 
 def values_of(detector: Any) -> dict[str, Any]:

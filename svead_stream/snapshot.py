@@ -17,6 +17,7 @@ import json
 import math
 import os
 import struct
+import sys
 from collections.abc import Hashable, Mapping
 from importlib import import_module
 from numbers import Real
@@ -33,6 +34,7 @@ MAGIC = b"SVEADSNP"
 VERSION = 1
 _PREFIX = struct.Struct("<8sHI")
 _CHECKSUM = 16
+_DEEPEST = 16  # tuples in tuples of a feature name
 _DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u8", "|u1"}
 
 Arrays = dict[str, NDArray[Any]]
@@ -92,7 +94,12 @@ def _read_arrays(raw: bytes, listed: Any) -> Arrays:
     arrays: Arrays = {}
     at = 0
     for name, dtype, shape in listed:
-        if not isinstance(name, str) or dtype not in _DTYPES or not all(type(n) is int and n >= 0 for n in shape):
+        if (
+            not isinstance(name, str)
+            or name in arrays
+            or dtype not in _DTYPES
+            or not all(type(n) is int and n >= 0 for n in shape)
+        ):
             raise ValueError(f"array {name!r} of type {dtype!r} and shape {shape!r}")
         size = math.prod(shape) * np.dtype(dtype).itemsize
         if len(shape) > 8 or size > len(raw) - at or max(shape, default=0) > 2**48:
@@ -116,6 +123,13 @@ def expect(arrays: Arrays, name: str, dtype: Any, shape: tuple[int, ...]) -> NDA
     return array
 
 
+def finite(value: Any) -> float:
+    """A number that a snapshot claims, or a ValueError."""
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{value!r} is no finite number")
+    return float(value)
+
+
 def count(value: Any) -> int:
     """A number of events that a snapshot claims, or a ValueError."""
     if type(value) is not int or not 0 <= value < 2**62:
@@ -134,10 +148,20 @@ def name_to_json(name: Hashable) -> Any:
     raise SnapshotError(f"the feature name {name!r} cannot be saved: use strings, numbers, or tuples of them")
 
 
-def name_from_json(name: Any) -> Hashable:
-    if isinstance(name, dict):
-        raise SnapshotError(f"malformed feature name {name!r}")
-    return tuple(name_from_json(part) for part in name) if isinstance(name, list) else name
+def names_from_json(names: Any) -> list[Hashable]:
+    """The feature names of a model, or a ValueError."""
+    if not isinstance(names, list):
+        raise ValueError(f"feature names are a {type(names).__name__}")
+    found = [name_from_json(name) for name in names]
+    if len(set(found)) != len(found):
+        raise ValueError("feature names are not distinct")
+    return found
+
+
+def name_from_json(name: Any, depth: int = 0) -> Hashable:
+    if isinstance(name, dict) or (type(name) is float and not math.isfinite(name)) or depth > _DEEPEST:
+        raise SnapshotError(f"malformed feature name {str(name)[:60]}")
+    return tuple(name_from_json(part, depth + 1) for part in name) if isinstance(name, list) else name
 
 
 _MODULES = {  # of the kinds that come with the package, so that they are found before they are imported

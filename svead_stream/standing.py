@@ -67,8 +67,9 @@ class Standing:
     def restored(self, fields: Mapping[str, Any], arrays: snapshot.Arrays) -> Standing:
         """What was saved by one with the same rules; a ValueError, TypeError or KeyError if that cannot be."""
         capacity = len(self.ranks.window.recent)
-        recent, withheld = arrays["recent"], arrays["withheld"]
-        sound = len(recent) == len(withheld) <= capacity and not np.isnan(recent).any()
+        recent = snapshot.expect(arrays, "recent", np.float64, arrays["recent"].shape[:1])
+        withheld = snapshot.expect(arrays, "withheld", np.uint8, recent.shape)
+        sound = len(recent) <= capacity and not np.isnan(recent).any()
         if not sound or not (withheld <= 1).all():
             raise ValueError("its recent scores are impossible")
         counters = snapshot.expect(arrays, "counters", np.int64, (N_COUNTERS,))

@@ -378,14 +378,14 @@ class StreamingSVEAD(base.AnomalyDetector):
         """
         _, fields, arrays = snapshot.unpack(data, "StreamingSVEAD")
         try:
-            names = [snapshot.name_from_json(name) for name in fields["features"]]
+            names = snapshot.names_from_json(fields["features"])
             model = cls.__new__(cls)
             if "half_life" in fields["parameters"]:
                 raise ValueError("it is of release 0.1, whose models had one memory; make a new model and let it learn")
             model._set_parameters(**fields["parameters"])
-            if len(set(names)) != len(names) or len(names) > model.max_features:
-                raise ValueError("feature names are not distinct, or too many")
-        except (KeyError, TypeError, ValueError) as error:
+            if len(names) > model.max_features:
+                raise ValueError(f"{len(names)} feature names are too many for max_features={model.max_features}")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise SnapshotError(f"the snapshot's header is malformed: {error}") from None
         model._restore(names, arrays)
         return model

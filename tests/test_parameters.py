@@ -69,7 +69,7 @@ def test_a_wrong_parameter_of_the_detector_is_named_with_what_is_allowed(name: s
         ({"alert_rate": 0}, "alert_rate=0: it must be a number between 0 and 1"),
         ({"alert_rate": 1.0}, "alert_rate=1.0: it must be a number between 0 and 1"),
         ({"alert_rate": None}, "alert_rate=None"),
-        ({"alert_window": 0}, "alert_window=0: it must be a whole number of 1 or more"),
+        ({"alert_window": 0}, "alert_window=0: it must be a whole number from 1 to 10000000"),
         ({"alert_window": 500.5}, "alert_window=500.5: it must be a whole number"),
         ({"alert_window": 98}, "a window of 98 is too short to tell events of rate 0.01: give at least 99"),
         ({"protect": "yes"}, "protect='yes': it must be one of False, True"),
