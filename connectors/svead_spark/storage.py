@@ -63,6 +63,10 @@ def table(spark: SparkSession, name: str) -> DataFrame:
 def explain(error: PySparkException) -> StorageError:
     """Of the pages that Spark prints when a job fails, the line that says why."""
     lines = [line.strip() for line in str(error).splitlines()]
+    missing = next((line for line in lines if line.startswith("ModuleNotFoundError: ")), None)
+    if missing is not None:
+        lacking = missing.removeprefix("ModuleNotFoundError: ")
+        return StorageError(f"the workers lack a library ({lacking}): PYSPARK_PYTHON names the Python that they run")
     causes = [line for line in lines if line.startswith(("ValueError: ", "SveadError: ", "Caused by: "))]
     cause = (
         next((line for line in causes if line.startswith("ValueError: ")), None) or (causes or [_first_line(error)])[-1]

@@ -68,6 +68,12 @@ def test_another_seed_draws_other_anchors_each_of_them_a_row(data, model, frame)
     assert not np.array_equal(other.anchors_, model.anchors_[:3, :4, :2])
 
 
+def test_one_machine_samples_in_its_own_way_and_its_scores_are_others_and_equally_good(model, frame):
+    scores, others = model.anomaly_scores(frame), SVEAD(12, 8, "std", random_state=7).fit(frame).anomaly_scores_
+    assert scores.argmax() == others.argmax() == frame["a"].argmax()
+    assert 0.5 < frame.assign(x=scores, y=others).drop_duplicates()[["x", "y"]].corr("spearman").iloc[0, 1] < 0.999
+
+
 def test_a_killed_executor_changes_nothing(spark, data, model):
     def slowly(batches):
         for batch in batches:

@@ -8,6 +8,8 @@ import venv
 
 import pytest
 import svead_spark
+from pyspark.errors import PySparkException
+from svead_spark import storage
 
 from svead_stream import SveadError
 
@@ -28,3 +30,15 @@ def test_a_python_without_the_libraries_is_named_with_the_variable_to_set(
     ):
         with pytest.raises(SveadError, match=re.escape(told)):
             work()
+
+
+def test_of_a_job_that_failed_for_a_library_the_command_line_names_both(data):
+    def work(batches):
+        import no_such_library
+
+        yield from no_such_library.scored(batches)
+
+    with pytest.raises(PySparkException) as caught:
+        data.limit(1).mapInArrow(work, data.schema).collect()
+    told = "the workers lack a library (No module named 'no_such_library'): PYSPARK_PYTHON names the Python"
+    assert told in str(storage.explain(caught.value))
