@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,12 @@ from kafka import TopicPartition
 from numpy.typing import NDArray
 
 from svead_kafka.errors import ConfigurationError
-from svead_kafka.events import Event, Names
+from svead_kafka.events import Event
 from svead_kafka.options import Options
 from svead_kafka.partition import Key, Partition
 from svead_stream import __version__
 from svead_stream.cli.serve import live_page
 from svead_stream.clock import Clock
-from svead_stream.judging import ConformalFilter
 from svead_stream.record import CLOSED, OPEN, Incident, Verdict
 from svead_stream.report import Alert, Recorder
 from svead_stream.report.record import N_FEATURES, N_INCIDENTS
@@ -129,29 +128,29 @@ class Record:
 
     def add(self, results: Results, partition: Partition) -> None:
         """Take events of a partition, in their order."""
-        events, verdicts = zip(*results, strict=True)
-        keys = [event.record.key if self._options.model_per == "key" else None for event in events]
+        keyed = self._options.model_per == "key"
+        keys = [event.record.key if keyed else None for event, _ in results]
         judges = {key: partition.judge(key) for key in set(keys)}
+        now = {key: math.nan if judge is None else judge.threshold for key, judge in judges.items()}
         first = self._recorder.n_rows + 1
-        thresholds = self._add_rows(events, verdicts, [judges[key] for key in keys])
-        for row, event, verdict, key in zip(count(first), events, verdicts, keys, strict=False):
+        thresholds = self._add_rows(results, [now[key] for key in keys])
+        for i, (event, verdict) in enumerate(results):
             for change in verdict.changes:
-                self._change(partition.source, key, change, row, event)
+                self._change(partition.source, keys[i], change, first + i, event)
             if verdict.alert:
-                self._add_alert(partition.source, key, event, verdict, row, thresholds[row - first])
+                self._add_alert(partition.source, keys[i], event, verdict, first + i, thresholds[i])
         for key, judge in judges.items():
             if judge is not None and (incident := judge.open_incident) is not None:
                 self._entry(partition.source, key, incident.number).so_far = incident
 
-    def _add_rows(
-        self, events: Sequence[Event], verdicts: Sequence[Verdict], judges: Sequence[ConformalFilter | None]
-    ) -> list[float]:
-        """Count rows; returns what the score of each had to exceed."""
+    def _add_rows(self, results: Results, now: list[float]) -> list[float]:
+        """Count rows; returns what the score of each had to exceed, which is about what it is `now`."""
         recorder = self._recorder
-        scores = np.array([verdict.score for verdict in verdicts])
-        alerts = np.array([verdict.alert for verdict in verdicts])
-        thresholds = np.array([math.nan if judge is None else judge.threshold for judge in judges])
-        thresholds[alerts] = np.fmin(thresholds[alerts], scores[alerts])  # those after the batch may have grown
+        events = [event for event, _ in results]
+        scores = np.array([verdict.score for _, verdict in results])
+        alerts = np.array([verdict.alert for _, verdict in results])
+        thresholds = np.array(now)
+        thresholds[alerts] = np.fmin(thresholds[alerts], scores[alerts])
         possible = np.flatnonzero(np.isfinite(thresholds))
         learning = recorder.n_burn_in == recorder.n_rows
         burn_in = (int(possible[0]) if len(possible) else len(events)) if learning else 0
@@ -239,12 +238,12 @@ def _show(recorder: Recorder, entry: _Open, incident: Incident) -> None:
 def _columns(events: Sequence[Event]) -> dict[str, NDArray[np.float64]]:
     """The values of events by feature; NaN where an event has none."""
     columns: dict[str, NDArray[np.float64]] = {}
-    by_names: dict[Names, list[int]] = {}
+    by_names: dict[int, list[int]] = {}  # by identity: names of one shape are mostly one object
     for i, event in enumerate(events):
-        by_names.setdefault(event.names, []).append(i)
-    for names, rows in by_names.items():
+        by_names.setdefault(id(event.names), []).append(i)
+    for rows in by_names.values():
         values = np.array([events[i].values for i in rows], dtype=np.float64)
-        for j, name in enumerate(names):
+        for j, name in enumerate(events[rows[0]].names):
             columns.setdefault(name, np.full(len(events), np.nan))[rows] = values[:, j]
     return columns
 

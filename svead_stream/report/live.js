@@ -9,7 +9,7 @@ const STATES = {
 };
 const OK = 200, NOT_MODIFIED = 304, FORBIDDEN = 403;
 
-const live = { version: null, failures: 0, turn: 0, timer: null };
+const live = { version: null, failures: 0, turn: 0, timer: null, isHeld: false };
 const liveLine = add(document.querySelector("header"), "p", { class: "live", "data-state": "live" });
 add(liveLine, "span", { class: "lamp", "aria-hidden": "true" });
 const liveState = add(liveLine, "span", { id: "live-state", role: "status" }, STATES.live);
@@ -37,9 +37,10 @@ async function ask() {
   live.failures = status === OK || status === NOT_MODIFIED ? 0 : live.failures + 1;
   tellState(!live.failures ? "live" : status === FORBIDDEN ? "refused" : "lost");
   live.timer = setTimeout(ask, document.hidden ? LONGEST_PAUSE : Math.min(SECOND * 2 ** live.failures, LONGEST_PAUSE));
-  if (newer) {
+  if (newer && !live.isHeld) { // a click or a drag begins and ends on the same element; the data will come again
     live.version = version;
     show(newer);
+    if (newer.incidents.open) document.title = `(${whole(newer.incidents.open)}) ${document.title}`; // for those who look elsewhere
   }
 }
 
@@ -49,6 +50,8 @@ livePause.addEventListener("click", () => {
   live.turn++;
   tellState("paused");
 });
+document.addEventListener("pointerdown", () => { live.isHeld = true; }, true);
+for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => { live.isHeld = false; }, true);
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && liveLine.dataset.state !== "paused") ask();
 });

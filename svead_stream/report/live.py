@@ -59,7 +59,7 @@ class LivePage:
 
     def __init__(self, data: Callable[[], dict[str, Any]]) -> None:
         self._data = data
-        self._run = uuid4().hex  # so that no page takes the versions of another run for its own
+        self._run = uuid4().hex  # so that no page takes versions of another run, or answers to it, for its own
         self._count = 0
         self._looked = -_LOOKING
         self._next = 0.0
@@ -69,7 +69,7 @@ class LivePage:
 
     def _take(self) -> Picture:
         began = time.monotonic()
-        picture = Picture(self._data(), f"{self._run}-{self._count}")
+        picture = Picture(self._data() | {"key": self._run}, f"{self._run}-{self._count}")
         self._count += 1
         self._has_changed = False
         now = time.monotonic()

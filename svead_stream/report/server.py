@@ -74,7 +74,7 @@ class PageServer:
         if made:
             token = secrets.token_urlsafe(24)
         self._page = LivePage(data)
-        self._server = _Server(family, (host, port), self._page, _Guard(host, token))
+        self._server = _Server(family, place, self._page, _Guard(host, token))
         port = self._server.server_address[1]
         shown = socket.gethostname() if ip.is_unspecified else f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{port}/"
@@ -134,7 +134,7 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = _MOST_CONNECTIONS
 
-    def __init__(self, family: int, place: tuple[str, int], page: LivePage, guard: _Guard) -> None:
+    def __init__(self, family: int, place: Any, page: LivePage, guard: _Guard) -> None:
         self.address_family = family
         self.page, self.guard = page, guard
         self._lock = threading.Lock()
