@@ -76,7 +76,7 @@ def live_page(data: Callable[[], dict[str, Any]], where: str, token: str | None)
         raise ValueError(f"--serve {where}: cannot listen there ({error.strerror}), give another port") from error
 
 
-class AddressType(click.ParamType[str]):
+class AddressType(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic in newer ones
     """An address as it was given, once it is known to be one."""
 
     name = "address"
