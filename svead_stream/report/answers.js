@@ -5,10 +5,15 @@ const INVITATION = " Say which were real: later runs learn from it.";
 
 const strength = (alert) => alert.strength ?? Infinity;
 const strongestAlerts = new Map();
-for (const alert of data.table) {
-  const other = strongestAlerts.get(alert.incident);
-  if (!other || strength(alert) > strength(other)) strongestAlerts.set(alert.incident, alert);
+
+function readAnswers() {
+  strongestAlerts.clear();
+  for (const alert of data.table) {
+    const other = strongestAlerts.get(alert.incident);
+    if (!other || strength(alert) > strength(other)) strongestAlerts.set(alert.incident, alert);
+  }
 }
+
 const strongestAlert = (incident) => strongestAlerts.get(incident.number);
 
 // The column of a table in which a row has two buttons: `alertOf` tells which alert they are about, if any.
@@ -50,9 +55,10 @@ function showAnswers() {
   at("answers-count").textContent = count(answers.size, "answer");
 }
 
-// Answers outlive a reload, where the browser allows it to a file. All files may share the place: the data are the key.
+// Answers outlive a reload, where the browser allows it to a file. All files may share the place: the data are the key,
+// unless they bring one of their own, because they will change.
 
-const place = `svead-stream answers ${data.written} ${hashed(at("data").textContent)}`;
+const place = `svead-stream answers ${data.key ?? `${data.written} ${hashed(at("data").textContent)}`}`;
 
 function hashed(text) {
   let hash = 0;
@@ -74,14 +80,7 @@ function startAnswers() {
       if (rows.has(row) && typeof real === "boolean") answers.set(row, real);
     }
   } catch { /* there are none, or none that can be read */ }
-  at("answers-download").addEventListener("click", () => {
-    const address = URL.createObjectURL(new Blob([answersCsv()], { type: "text/csv" }));
-    const link = document.createElement("a");
-    link.href = address;
-    link.download = "answers.csv";
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(address), 60000);
-  });
+  at("answers-download").addEventListener("click", () => save("answers.csv", answersCsv()));
   showAnswers();
 }
 
@@ -89,7 +88,6 @@ function startAnswers() {
 
 const PREFIX = "feature:"; // before a feature whose name would be taken for another column, as the command line has it
 const columnOf = (name) => ["", "row", "time", "is_anomaly"].includes(name.trim()) || name.startsWith(PREFIX) ? PREFIX + name : name;
-const quoted = (text) => /[",;|\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 
 // To all digits, so that it is found again: a Date ends with milliseconds.
 function exactTime(t) {
@@ -106,5 +104,5 @@ function answersCsv() {
   const lines = alerts.map((alert) => [
     alert.row, ...(clock ? [exactTime(alert.time)] : []), Number(answers.get(alert.row)), ...used.map((i) => alert.values[i] ?? ""),
   ]);
-  return [head, ...lines].map((cells) => cells.map((cell) => quoted(String(cell))).join(",") + "\n").join("");
+  return asLines([head, ...lines]);
 }

@@ -1,78 +1,115 @@
-// Where an axis has its ticks, and what is written there.
+// The axis that all charts share: time where there is a clock that goes forward, else the numbers of rows.
 
-function ticks(low, high, n) {
-  const rough = (high - low) / n, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
+let axis; // its ends, whether it is one of time, and how long a pause is a gap
+
+function readAxis() {
+  const { pause, goes_back: back } = data.timeline;
+  axis = clock && !back && period.end > period.start
+    ? { timed: true, min: period.start, max: period.end, gap: longPause(pause) }
+    : { timed: false, min: 1, max: Math.max(data.rows, 2), gap: Infinity };
+}
+
+// Rows that come at random have pauses of several times the mean, which are no gaps.
+function longPause(pauses) {
+  const known = pauses.filter((p) => p > 0).sort((a, b) => a - b);
+  return known.length ? 5 * known[Math.floor(0.8 * (known.length - 1))] : Infinity;
+}
+
+// Where a row stands, counted from 1; between the first and the last of its bin, time is taken to pass evenly.
+function placeOf(row) {
+  if (!axis.timed) return row;
+  const t = data.timeline, last = t.start.length - 1, bin = Math.min(Math.max(Math.floor((row - 1) / t.width), 0), last);
+  if (t.start[bin] === null) return axis.min;
+  const part = Math.min(Math.max((row - 1 - bin * t.width) / Math.max(t.width - 1, 1), 0), 1);
+  return t.start[bin] + (t.end[bin] - t.start[bin]) * part;
+}
+
+const placeOfIncident = (i) => axis.timed && i.start !== null && i.end !== null ? [i.start, i.end] : [placeOf(i.row), placeOf(i.last)];
+const placeOfAlert = (a) => axis.timed && a.time !== null ? a.time : placeOf(a.row);
+
+// Bins of so many rows as points of a chart: where they stand, and which bins they are; -1 breaks the line in a gap.
+function pointsOf(width) {
+  const t = data.timeline, many = width / t.width, xs = [], bins = [];
+  const put = (x, bin) => { xs.push(x); bins.push(bin); };
+  let before = null;
+  for (let bin = 0; bin * width < data.rows; bin++) {
+    if (!axis.timed) {
+      put((bin * width + 1 + Math.min((bin + 1) * width, data.rows)) / 2, bin);
+      continue;
+    }
+    const range = [bin * many, (bin + 1) * many], pause = t.pause.slice(...range).reduce((a, b) => Math.max(a, b ?? 0), 0);
+    const start = t.start.slice(...range).find((s) => s !== null), end = t.end.slice(...range).findLast((e) => e !== null);
+    if (start === undefined) continue; // no time is known
+    const gap = pause > axis.gap, within = gap && (before === null || start - before < 0.999 * pause);
+    if (gap && !within) put((before + start) / 2, -1);
+    if (within && end > start) {
+      put(start, bin);
+      put((start + end) / 2, -1);
+      put(end, bin);
+    } else {
+      put((start + end) / 2, bin);
+    }
+    before = end;
+  }
+  return { xs, bins };
+}
+
+const textOf = (x, digits) => axis.timed ? moment(x, digits) : `row ${whole(Math.round(x))}`;
+
+// A stretch of the axis in words.
+function stretch(min, max) {
+  if (!axis.timed) return `rows ${whole(Math.round(min))} – ${whole(Math.round(max))}`;
+  const digits = Math.min(precision, max - min > 4 * 86400 ? MINUTES : MILLISECONDS);
+  return `${moment(min, digits)} – ${momentBeside(max, min, digits)}${clock === "dates" ? " UTC" : ""}`;
+}
+
+// Ticks
+
+function numberTicks(min, max, most) {
+  const rough = (max - min) / most, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999);
   const list = [];
-  for (let t = Math.ceil(low / step) * step; t <= high * (1 + 1e-9); t += step) list.push(t);
+  for (let i = Math.ceil(min / step - 1e-9); i * step <= max * (1 + 1e-12); i++) list.push(i * step + 0); // not minus zero
   return list;
 }
 
-// The steps of an axis of time, from fine to coarse: `floor` gives the last round time up to a given one, `label` what is
-// written of it, `day` whether the date goes below.
-function timeSteps() {
-  const list = [], step = (size, label, day = false, from = 0) => {
-    const ms = Math.round(1000 * size); // whole numbers have no rounding errors
-    list.push({ floor: (t) => Math.floor((Math.round(1000 * t) - 1000 * from) / ms) * ms / 1000 + from, label, day });
-  };
-  if (clock === "seconds") {
-    const plain = (t) => t.toLocaleString("en-US", { maximumFractionDigits: 3 });
-    for (let power = -3; power < 15; power++) for (const f of [1, 2, 5]) step(f * 10 ** power, plain);
-    return list;
+const DAY = 86400, MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+const monthOf = (t) => MONTHS[new Date(1000 * t).getUTCMonth()];
+const dayOf = (t) => `${monthOf(t)} ${new Date(1000 * t).getUTCDate()}`;
+const yearOf = (t) => iso(t).slice(0, 4);
+
+// Steps from fine to coarse: how long, the text of a tick, and the text below it that is said where it changes.
+const STEPS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500].map((ms) => ({ size: ms / 1000, text: (t) => iso(t).slice(14, MILLISECONDS), below: (t) => iso(t).slice(11, MINUTES) })),
+  ...[1, 2, 5, 10, 15, 30].map((s) => ({ size: s, text: (t) => iso(t).slice(11, SECONDS), below: dayOf })),
+  ...[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720].map((m) => ({ size: 60 * m, text: (t) => iso(t).slice(11, MINUTES), below: dayOf })),
+  ...[1, 2, 4].map((d) => ({ size: d * DAY, text: dayOf, below: yearOf })),
+  ...[7, 14].map((d) => ({ size: d * DAY, text: dayOf, below: yearOf, from: 4 * DAY })), // Mondays
+  ...[1, 2, 3, 6].map((m) => ({ months: m, size: m * 30.4 * DAY, text: monthOf, below: yearOf })),
+  ...[1, 2, 5, 10, 20, 50, 100].map((y) => ({ months: 12 * y, size: y * 365.25 * DAY, text: yearOf, below: () => "" })),
+];
+
+function timeTicks(min, max, most) {
+  const step = STEPS.find(({ size }) => (max - min) / size <= most) ?? STEPS.at(-1), list = [];
+  if (step.months) {
+    const first = new Date(1000 * min), month = 12 * first.getUTCFullYear() + first.getUTCMonth();
+    for (let m = month - month % step.months; ; m += step.months) {
+      const t = Date.UTC(Math.floor(m / 12), m % 12) / 1000;
+      if (t > max) break;
+      if (t >= min) list.push(t);
+    }
+  } else {
+    const ms = Math.round(1000 * step.size), from = 1000 * (step.from ?? 0); // whole numbers have no rounding errors
+    for (let t = Math.ceil((1000 * min - from) / ms) * ms + from; t <= 1000 * max; t += ms) list.push(t / 1000);
   }
-  const part = (from, to) => (t) => iso(t).slice(from, to), day = 86400, monday = 4 * day;
-  for (const size of [1, 2, 5, 10, 20, 50, 100, 200, 500]) step(size / 1000, part(11, MILLISECONDS), true);
-  for (const size of [1, 2, 5, 10, 15, 30]) step(size, part(11, SECONDS), true);
-  for (const size of [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720]) step(60 * size, part(11, MINUTES), true);
-  for (const size of [1, 2, 4]) step(size * day, part(0, DAYS));
-  for (const size of [7, 14]) step(size * day, part(0, DAYS), false, monday);
-  for (const months of [1, 2, 3, 6, 12, 24, 60, 120]) {
-    const floor = (t) => {
-      const date = new Date(1000 * t), month = 12 * date.getUTCFullYear() + date.getUTCMonth(), first = month - month % months;
-      return Date.UTC(Math.floor(first / 12), first % 12) / 1000;
-    };
-    list.push({ floor, label: part(0, months < 12 ? 7 : 4), day: false });
-  }
-  return list;
+  return { list, step };
 }
 
-// Round times on an axis of rows. Between two rows the time is taken to pass evenly; a gap lies between two neighbours, so
-// that one tick at most stands for all the time in it. Of the steps with at most n ticks, the one with most is taken.
-function timeTicks(t, rows, n, room) {
-  const knots = []; // [row, time]
-  t.start.forEach((start, i) => {
-    if (start === null) return;
-    const first = i * t.width + 0.5, last = Math.min((i + 1) * t.width, rows) - 0.5;
-    knots.push([first, start]);
-    if (last > first) knots.push([last, t.end[i]]);
-  });
-  let best = [];
-  for (const { floor, label, day } of timeSteps()) {
-    const list = [];
-    knots.forEach(([row, time], k) => {
-      const [before, since] = k ? knots[k - 1] : [row, time], round = floor(time);
-      if (round > since || (!k && round === time)) {
-        const part = time > since ? (round - since) / (time - since) : 1;
-        list.push({ row: before + (row - before) * part, time: round });
-      }
-    });
-    if (list.length > n) continue;
-    const labelled = list.map((tick) => ({ ...tick, label: label(tick.time), day: day ? iso(tick.time).slice(0, DAYS) : null }));
-    const apart = spaced(labelled, room);
-    if (apart.length >= best.length) best = apart;
-  }
-  if (best.length < 2 && knots.length) { // all at nearly the same time: at least the first and the last one
-    const ends = knots.length > 1 && period.end > period.start ? [knots[0], knots.at(-1)] : [knots[0]];
-    return ends.map(([row, time]) => ({ row, label: moment(time), day: null }));
-  }
-  return best.map((tick, k) => ({ ...tick, day: k && best[k - 1].day === tick.day ? null : tick.day }));
-}
+const ticksBetween = (min, max, most) => axis.timed && clock === "dates" ? timeTicks(min, max, most).list : numberTicks(min, max, most);
 
-function spaced(list, room) {
-  const kept = [];
-  for (const tick of list) {
-    const needed = room * Math.max(tick.label.length, tick.day ? DAYS : 0);
-    if (!kept.length || tick.row - kept.at(-1).row >= needed) kept.push(tick);
-  }
-  return kept;
+function textsOfTicks(list, min, max, most) {
+  if (!axis.timed) return list.map((row) => row % 1 ? "" : whole(row));
+  if (clock !== "dates") return tickTexts(list).map((text, k) => k ? text : text + "\ns");
+  const { step } = timeTicks(min, max, most);
+  return list.map((t, k) => step.text(t) + (k && step.below(t) === step.below(list[k - 1]) ? "" : "\n" + step.below(t)));
 }

@@ -1,8 +1,12 @@
 // The data, and how they get onto the page: as text, or as the value of an attribute that runs nothing.
 "use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
+// Canvases have at least two pixels for one of the page, so that they are sharp on paper, too.
+if (devicePixelRatio < 2) Object.defineProperty(window, "devicePixelRatio", { value: 2, configurable: true });
+
+let data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const at = (id) => document.getElementById(id);
+const say = (id, text) => { if (at(id).textContent !== text) at(id).textContent = text; }; // what is the same is not read out again
 
 function add(parent, tag, attributes = {}, text) {
   const element = parent instanceof SVGElement || tag === "svg"
@@ -21,17 +25,42 @@ function addShare(parent, name, share, largest) {
   return line;
 }
 
-function tooltip(svg, describe) {
-  let tip = null;
-  const hide = () => { if (tip) tip.remove(); tip = null; };
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const text = describe((event.clientX - box.left) / box.width);
-    if (!text) return hide();
-    if (!tip) tip = add(document.body, "div", { class: "tip" });
-    tip.textContent = text;
-    tip.style.left = Math.min(event.clientX + 14, window.innerWidth - tip.offsetWidth - 8) + "px";
-    tip.style.top = event.clientY + 18 + "px";
-  });
-  svg.addEventListener("pointerleave", hide);
+function addLink(parent, text, follow) {
+  add(parent, "button", { type: "button", class: "link" }, text).addEventListener("click", follow);
+}
+
+function save(name, text) {
+  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+}
+
+function later(wait, act) { // once, when it has been quiet for a while
+  let timer = null;
+  return () => { clearTimeout(timer); timer = setTimeout(act, wait); };
+}
+
+// What is drawn anew has the focus again that it had before, and the page stays where it was.
+function inPlace(draw) {
+  const active = document.activeElement, within = active?.closest("[id]");
+  const focusable = (element) => [element, ...element.querySelectorAll("a, button, input, select, [tabindex]")];
+  const place = within ? focusable(within).indexOf(active) : -1, scrolled = window.scrollY;
+  draw();
+  if (window.scrollY !== scrolled) window.scrollTo({ top: scrolled, behavior: "instant" });
+  if (place < 0 || document.contains(active)) return;
+  const again = at(within.id);
+  if (again) focusable(again)[place]?.focus({ preventScroll: true });
+}
+
+// Colours of canvases are those of the style sheet, for light, dark and paper.
+let palette = {};
+
+function readPalette() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["text", "dim", "line", "blue", "band", "alert", "threshold", "usual", "card"]) {
+    palette[name] = style.getPropertyValue("--" + name).trim();
+  }
 }

@@ -3,32 +3,48 @@
 const whole = (n) => n.toLocaleString("en-US");
 const count = (n, one, many = one + "s") => `${whole(n)} ${n === 1 ? one : many}`;
 const short = (v) => v === null || v === undefined ? "–"
-  : Math.abs(v) >= 1e5 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2)
-  : v.toLocaleString("en-US", { maximumSignificantDigits: 4 });
-const percent = (v) => (100 * v).toFixed(v < 0.0995 ? 1 : 0) + " %";
+  : Math.abs(v) >= 1e6 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2)
+  : v.toLocaleString("en-US", { maximumSignificantDigits: Math.abs(v) >= 1e4 ? 6 : 4 });
+const exact = (v) => Math.abs(v) >= 1e5 ? v.toExponential(2) : v.toLocaleString("en-US", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+const percent = (v) => (100 * v).toFixed(v < 0.0995 && v > 0 ? 1 : 0) + " %";
 const times = (v) => v === null ? "–" : "× " + v.toLocaleString("en-US", { maximumSignificantDigits: 3 });
+
+// Numbers beside an axis: all with as many digits as they need to differ.
+function tickTexts(list) {
+  const step = list.length > 1 ? Math.abs(list[1] - list[0]) : Math.abs(list[0] ?? 1) || 1;
+  const top = Math.max(...list.map(Math.abs), 0), size = Math.floor(Math.log10(step) + 1e-9), places = Math.max(0, -size);
+  if (top >= 1e6 || places > 5) {
+    const power = Math.floor(Math.log10(top || 1)), parts = Math.max(0, Math.min(power - size, 5));
+    return list.map((v) => v === 0 ? "0" : `${(v / 10 ** power).toFixed(parts)}e${power}`);
+  }
+  return list.map((v) => v.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }));
+}
 
 // Times are seconds; "dates" are those since 1970, in UTC, other seconds are counted from a moment that nobody knows.
 
-const clock = data.timeline.clock;
-const known = (clock ? data.timeline.start.concat(data.timeline.end) : []).filter((t) => t !== null);
-const period = { start: known.reduce((a, b) => Math.min(a, b), Infinity), end: known.reduce((a, b) => Math.max(a, b), -Infinity) };
+const DAYS = 10, MINUTES = 16, SECONDS = 19, MILLISECONDS = 23; // where the text of a time is cut off
+let clock, period, precision;
+
+function readClock() {
+  clock = data.timeline.clock;
+  const known = (clock ? data.timeline.start.concat(data.timeline.end) : []).filter((t) => t !== null);
+  period = { start: known.reduce((a, b) => Math.min(a, b), Infinity), end: known.reduce((a, b) => Math.max(a, b), -Infinity) };
+  precision = known.every((t) => t % 86400 === 0) ? DAYS : known.every((t) => t % 60 === 0) ? MINUTES
+    : period.end - period.start > 600 || known.every((t) => t % 1 === 0) ? SECONDS : MILLISECONDS;
+}
 
 const iso = (t) => new Date(Math.round(1000 * t)).toISOString().replace("T", " ");
-const DAYS = 10, MINUTES = 16, SECONDS = 19, MILLISECONDS = 23; // where the text of a time is cut off
-const precision = known.every((t) => t % 86400 === 0) ? DAYS : known.every((t) => t % 60 === 0) ? MINUTES
-  : period.end - period.start > 600 || known.every((t) => t % 1 === 0) ? SECONDS : MILLISECONDS;
 
-function moment(t) {
+function moment(t, digits = precision) {
   if (t === null || t === undefined) return "–";
   return clock === "dates" && Math.abs(t) < 8e12 // what a Date can hold
-    ? iso(t).slice(0, precision) : t.toLocaleString("en-US", { maximumFractionDigits: 3 }) + " s";
+    ? iso(t).slice(0, digits) : t.toLocaleString("en-US", { maximumFractionDigits: 3 }) + " s";
 }
 
 // A time beside another one: a date that both have is not said again.
-function momentBeside(t, other) {
-  const [text, before] = [moment(t), moment(other)];
-  return clock === "dates" && precision > DAYS && text.slice(0, DAYS) === before.slice(0, DAYS) ? text.slice(DAYS + 1) : text;
+function momentBeside(t, other, digits = precision) {
+  const [text, before] = [moment(t, digits), moment(other, digits)];
+  return clock === "dates" && digits > DAYS && text.slice(0, DAYS) === before.slice(0, DAYS) ? text.slice(DAYS + 1) : text;
 }
 
 function lasting(seconds) {

@@ -10,7 +10,22 @@ from importlib import resources
 from typing import Any
 
 # One script, in this order.
-_SCRIPTS = ("dom.js", "format.js", "axis.js", "plots.js", "answers.js", "tables.js", "script.js")
+_SCRIPTS = (
+    "dom.js",
+    "vendor/uPlot.iife.min.js",
+    "format.js",
+    "axis.js",
+    "gestures.js",
+    "view.js",
+    "charts.js",
+    "brush.js",
+    "table.js",
+    "answers.js",
+    "incidents.js",
+    "alerts.js",
+    "overall.js",
+    "script.js",
+)
 
 
 def render(data: dict[str, Any], live: bool = False) -> str:
@@ -21,14 +36,15 @@ def render(data: dict[str, Any], live: bool = False) -> str:
     inside, and the page puts them on the screen as text only. Should that ever fail, the page's own policy runs no
     script but the one whose hash it names, and loads nothing from anywhere.
     """
-    script = "\n".join(map(_part, (*_SCRIPTS, *(["live.js"] if live else []))))
+    names = [*_SCRIPTS, *(["live.js"] if live else [])]
+    script = "\n".join([*map(_part, names), f"/*! uPlot:\n{_part('vendor/LICENSE')}*/\n"])
     text = encoded(data)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     parts = {
         "hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "connect": "; connect-src 'self'" if live else "",
-        "style": _part("style.css") + (_part("live.css") if live else ""),
+        "style": _part("vendor/uPlot.min.css") + _part("style.css") + (_part("live.css") if live else ""),
         "script": script,
         "data": text,  # last, so that nothing in it is taken for one of the others
     }

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from svead_stream.report.bins import Bins, Numbers, digits
 
-N_BINS = 2048  # of a feature, if there are not too many of them
-N_CELLS = 24 * N_BINS  # of all features, but for the fewest bins that make a picture
+N_BINS = 4096  # of a feature, if there are not too many of them
+N_CELLS = 12 * N_BINS  # of all features, but for the fewest bins that make a picture
 _FEWEST_BINS = 64
 N_NAMES = 8192  # features of which there is a course: the first ones
 _WINDOW, _SHORT_WINDOW = 1024, 256  # recent rows that tell what is usual, and if there are very many features
@@ -145,7 +145,7 @@ class Series:
                 "last": digits(last[:, i]),
                 "rows": rows,
                 "change": change[i],  # None where it cannot be told
-                "missing": float(missing[i]),
+                "missing_share": float(missing[i]),
             }
             for name, i in self.names.items()
         }

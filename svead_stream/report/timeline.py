@@ -11,7 +11,7 @@ import numpy.typing as npt
 from svead_stream.clock import shown
 from svead_stream.report.bins import Bins, digits
 
-N_BINS = 2048  # about twice the pixels of a wide screen
+N_BINS = 4096  # about four times the pixels of a wide screen, so that there is something to zoom to
 
 _JOINS = {
     "low": np.fmin,

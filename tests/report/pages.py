@@ -36,6 +36,10 @@ def recorded(
     scores = rng.gamma(9, 0.1, n)
     alerts = (np.arange(n) % every == every - 1) & (np.arange(n) >= burn_in)
     scores[alerts] += 2.5
+    values = {name: rng.normal(10 * k, 1, n) for k, name in enumerate(names)}
+    for column in values.values():
+        column[alerts] += 6
+    values[names[-1]][n // 3 : n // 2] = np.nan
     for start in range(0, n, 500):
         part = slice(start, start + 500)
         some = len(scores[part])
@@ -46,6 +50,7 @@ def recorded(
             alerts[part].astype(float),
             None if times is None else times[part],
             min(max(burn_in - start, 0), some),
+            {name: column[part] for name, column in values.items()},
         )
     rows = np.flatnonzero(alerts).tolist()
     shares = dict(zip(names, [0.6, 0.3, 0.1], strict=False))
@@ -78,6 +83,23 @@ def page(recorder: Recorder, **change: Any) -> str:
         "settings": {"alert_rate": 0.01, "half_life": None},
     }
     return render(data | change)
+
+
+def labels(browser: Any) -> list[str]:
+    """What is written along the axis of the charts."""
+    return list(
+        browser.execute_script(
+            "const most = mostTicks(charts[0].plot);"
+            "return textsOfTicks(ticksBetween(view.min, view.max, most), view.min, view.max, most)"
+        )
+    )
+
+
+def seen(browser: Any) -> tuple[float, float]:
+    """The part of the axis that the charts show, which is the same for all."""
+    parts = browser.execute_script("return charts.map(({ plot: { scales: { x } } }) => [x.min, x.max])")
+    assert all(part == parts[0] for part in parts)
+    return tuple(parts[0])
 
 
 def texts(browser: Any, selector: str) -> list[str]:

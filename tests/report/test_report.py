@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pages import HOSTILE, page, recorded, text, texts
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
 from svead_stream.report import Recorder
@@ -20,8 +21,13 @@ def test_it_shows_what_was_counted(show: Any) -> None:
     assert any(text.startswith("20\nalerts") for text in figures)
     assert "10 of 20" not in figures  # the truth of the rows counts, not that of the table
     assert any("20 of 20" in text for text in figures)
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#timeline circle")) == 20
-    assert browser.find_elements(By.CSS_SELECTOR, "#timeline path.threshold")
+    assert text(browser, "#summary") == (
+        "0 incidents and 20 alerts in 3,000 rows."  # there is no clock, and no incident was told of
+    )
+    assert texts(browser, ".chart h3") == ["Score", "heat", "load", "speed"]
+    told = browser.find_element(By.CSS_SELECTOR, "#score-chart .plot").get_attribute("aria-label")
+    assert told.startswith("Scores of 3,000 rows. The highest is ")
+    assert "20 alerts are marked" in told
     assert len(browser.find_elements(By.CSS_SELECTOR, "#distribution .bar-rows")) > 10
     assert texts(browser, ".share .name") == ["heat", "load", "speed"]
     assert texts(browser, ".share .number") == ["60 %", "30 %", "10 %"]
@@ -52,25 +58,31 @@ def test_a_click_on_an_alert_shows_its_values_beside_the_usual_range(show: Any) 
     assert "usually 1 – 3; share 60 %" in detail.text
     assert "missing" in detail.text
     assert len(detail.find_elements(By.CSS_SELECTOR, ".dot.outside")) == 2
-    assert len(browser.find_elements(By.CSS_SELECTOR, "circle.here")) == 1
+    row = browser.find_element(By.CSS_SELECTOR, "#alerts tr.open a").get_attribute("href").partition("#alert-")[2]
+    assert browser.execute_script("return marked.alert") == int(row)
     browser.find_element(By.CSS_SELECTOR, "#alerts tr.row").click()
     assert not browser.find_elements(By.CSS_SELECTOR, "#alerts tr.detail")
 
 
-def test_a_click_on_a_mark_of_the_timeline_opens_its_alert(show: Any) -> None:
+def test_a_click_on_a_mark_of_a_chart_opens_its_alert(show: Any) -> None:
     browser = show(page(recorded()))
-    mark = browser.find_elements(By.CSS_SELECTOR, "#timeline circle")[4]
-    mark.click()
-    opened = browser.find_element(By.CSS_SELECTOR, "#alerts tr.open td")
-    assert opened.text == "750"
+    for chart in (0, 1):
+        left = browser.execute_script(f"return charts[{chart}].plot.valToPos(placeOf(750), 'x')")
+        over = browser.find_elements(By.CSS_SELECTOR, ".u-over")[chart + 1]  # the first is that of the strip
+        ActionChains(browser).move_to_element_with_offset(over, left - over.size["width"] / 2, 0).click().perform()
+        assert text(browser, "#alerts tr.open td") == "750"
+        browser.execute_script("tables.alerts.reveal(300); window.scrollTo(0, 0)")
 
 
 def test_a_hostile_name_or_value_is_text_and_nothing_else(show: Any) -> None:
     browser = show(page(recorded(names=HOSTILE[:3]), title=HOSTILE[0], settings=dict.fromkeys(HOSTILE, HOSTILE[1])))
-    for row in browser.find_elements(By.CSS_SELECTOR, "#alerts tr.row")[:3]:
-        row.click()
+    for place in range(3):
+        browser.find_elements(By.CSS_SELECTOR, "#alerts tr.row")[place].click()
     assert browser.execute_script("return window.hacked") is None
     assert texts(browser, ".share .name") == HOSTILE[:3]
+    assert texts(browser, ".chart h3") == ["Score", *HOSTILE[:3]]
+    assert set(texts(browser, "#drift tbody th")) == set(HOSTILE[:3])
+    assert HOSTILE[0] in texts(browser, "#alerts-filters option")
     assert browser.find_element(By.ID, "title").text == HOSTILE[0]
     assert not browser.find_elements(By.TAG_NAME, "img")
     assert len(browser.find_elements(By.TAG_NAME, "script")) == 2
@@ -94,25 +106,38 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(show: Any, dark: bool) -> N
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
 
 
-def test_dark_mode_is_dark_and_readable(show: Any) -> None:
-    script = "const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]"
+def luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    def brightness(color: str) -> float:
-        return sum(int(part) for part in color.split("(")[1].rstrip(")").split(",")[:3]) / 765
 
-    background, text = map(brightness, show(page(recorded()), dark=True).execute_script(script))
-    assert background < 0.2
-    assert text > 0.8
-    background, text = map(brightness, show(page(recorded())).execute_script(script))
-    assert background > 0.8
-    assert text < 0.2
+def contrast(one: str, other: str) -> float:
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_light_and_dark_have_enough_contrast(show: Any, dark: bool) -> None:
+    browser = show(page(recorded()), dark=dark)
+    script = "return Object.fromEntries(arguments[0].map((n) => [n, style.getPropertyValue('--' + n).trim()]))"
+    names = ["page", "card", "text", "dim", "blue", "alert", "threshold", "alert-soft", "usual"]
+    colors = browser.execute_script("const style = getComputedStyle(document.documentElement);" + script, names)
+    assert (luminance(colors["page"]) < 0.1) == dark
+    for written in ("text", "dim", "blue", "alert", "threshold"):
+        for below in ("page", "card"):
+            assert contrast(colors[written], colors[below]) >= 4.5, (written, below)
+    for written in ("text", "dim", "blue"):  # a row that is opened
+        assert contrast(colors[written], colors["alert-soft"]) >= 4.5, written
+    assert contrast(colors["blue"], colors["usual"]) >= 3  # a line on what is usual
 
 
 def test_it_renders_without_any_row_or_alert(show: Any) -> None:
     browser = show(page(Recorder(), measured=None))
     assert "0\nrows" in texts(browser, ".figure")
     assert "0\nincidents" in texts(browser, ".figure")
-    assert text(browser, "#timeline-note") == "There were no rows."
+    assert text(browser, "#summary") == text(browser, "#course-note") == "There were no rows."
+    assert not browser.find_element(By.ID, "charts").is_displayed()
     assert text(browser, "#incidents-note") == text(browser, "#alerts-note") == "There were none."
     assert not any(
         head.is_displayed() for head in browser.find_elements(By.TAG_NAME, "th")

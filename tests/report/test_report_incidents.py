@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import HOSTILE, MARCH, page, recorded, text, texts
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
 from svead_stream.record import Incident
@@ -16,14 +17,15 @@ from svead_stream.report.record import N_INCIDENTS
 MINUTES = MARCH + 60.0 * np.arange(3_000)
 
 
-def titles(browser: Any, kind: str) -> list[str]:
-    found = browser.find_elements(By.CSS_SELECTOR, f"#timeline .{kind} title")
-    return [title.get_attribute("textContent") for title in found]
-
-
-def shape(browser: Any, selector: str) -> dict[str, float]:
-    element = browser.find_element(By.CSS_SELECTOR, selector)
-    return {name: float(element.get_attribute(name)) for name in ("x", "width")}
+def drawn(browser: Any) -> list[list[float]]:
+    """Where the charts have bands of incidents: from where to where on the axis."""
+    return list(
+        browser.execute_script(
+            "const found = [], fill = fillStretch;"
+            "fillStretch = (u, from, to, color, alpha) => alpha < 1 && found.push([from, to]);"
+            "try { drawIncidents(charts[0].plot, charts[0]); } finally { fillStretch = fill; } return found"
+        )
+    )
 
 
 def column(browser: Any, table: str, name: str) -> list[str]:
@@ -35,7 +37,10 @@ def test_incidents_come_first_and_one_that_is_open_is_said_to_be(show: Any) -> N
     figures = texts(browser, ".figure")
     assert [figure.split("\n")[1] for figure in figures[:3]] == ["incidents, 1 still open", "alerts (0.7 %)", "rows"]
     assert figures[0].startswith("20\n")
-    assert texts(browser, "h2")[3:5] == ["Incidents", "Alerts"]
+    assert texts(browser, "h2")[1:3] == ["Incidents", "Alerts"]
+    assert text(browser, "#summary").startswith(
+        "20 incidents and 20 alerts in 3,000 rows from 2024-03-01 00:00 to 2024-03-03 01:59 UTC. The strongest was "
+    )
     assert "1 still open at the end. 10 of 20 with a labelled anomaly." in text(browser, "#incidents-note")
 
 
@@ -60,19 +65,15 @@ def test_without_a_clock_incidents_are_told_in_rows(show: Any) -> None:
     assert not column(browser, "alerts", "Time")
 
 
-def test_the_timeline_has_a_band_with_a_title_for_each(show: Any) -> None:
+def test_the_charts_have_a_band_for_each(show: Any) -> None:
     browser = show(page(recorded(long=40, times=MINUTES)))
-    assert len(titles(browser, "incident")) == 20
-    assert titles(browser, "incident")[0].startswith(
-        "Incident 1: from 2024-03-01 02:29 to 2024-03-01 03:08, 1 alert, peak "
-    )
-    assert "still open" in titles(browser, "incident")[-1]
-    band = shape(browser, "#timeline .incident rect")
-    assert band["x"] == pytest.approx(42 + 950 * 149 / 3_000)
-    assert band["width"] == pytest.approx(950 * 40 / 3_000)
+    bands = drawn(browser)
+    assert len(bands) == 20
+    assert bands[0] == [MINUTES[149], MINUTES[188]]
     assert browser.find_element(By.ID, "key-incidents").is_displayed()
-    names = [part.aria_role for part in browser.find_elements(By.CSS_SELECTOR, "#timeline .incident")]
-    assert set(names) <= {"img", "image"}
+    told = browser.find_element(By.CSS_SELECTOR, "#score-chart .plot")
+    assert told.aria_role in {"img", "image"}
+    assert "20 incidents and 20 alerts are marked" in told.get_attribute("aria-label")
 
 
 def test_a_click_leads_from_an_incident_to_its_alert_and_back(show: Any) -> None:
@@ -80,8 +81,8 @@ def test_a_click_leads_from_an_incident_to_its_alert_and_back(show: Any) -> None
     browser.find_elements(By.CSS_SELECTOR, "#incidents tr.row")[3].click()
     detail = text(browser, "#incidents .detail")
     assert "x.csv, line 601 · rows 600 – 639 · smallest p-value 0.001" in detail
-    assert len(browser.find_elements(By.CSS_SELECTOR, "#timeline .incident.here")) == 1
-    browser.find_element(By.CSS_SELECTOR, "#incidents .link").click()
+    assert browser.execute_script("return marked.incident") == 4
+    browser.find_elements(By.CSS_SELECTOR, "#incidents .link")[1].click()
     opened = browser.find_element(By.CSS_SELECTOR, "#alerts tr.open")
     assert opened.text.startswith("600")
     assert opened.find_element(By.CSS_SELECTOR, "td[data-name='Incident']").text == "4"
@@ -94,22 +95,25 @@ def test_a_click_leads_from_an_incident_to_its_alert_and_back(show: Any) -> None
 
 def test_a_click_on_a_band_opens_its_incident(show: Any) -> None:
     browser = show(page(recorded(long=140)))
-    script = """
-        const svg = document.querySelector("#timeline svg"), box = svg.getBoundingClientRect();
-        const x = box.left + box.width * (42 + 950 * 840 / 3000) / 1000;
-        svg.dispatchEvent(new MouseEvent("click", { clientX: x, clientY: box.top + 50, bubbles: true }));
-    """
-    browser.execute_script(script)
+    left = browser.execute_script("return charts[0].plot.valToPos(840, 'x')")
+    over = browser.find_element(By.CSS_SELECTOR, "#score-chart .u-over")
+    ActionChains(browser).move_to_element_with_offset(over, left - over.size["width"] / 2, 0).click().perform()
     assert text(browser, "#incidents tr.open td") == "5"
+    assert browser.current_url.endswith("#incident-5")
 
 
 def test_the_burn_in_is_shaded_and_said(show: Any) -> None:
     browser = show(page(recorded(burn_in=1_440, long=10)))
-    assert "Learning: the first 1,440 rows, no alerts." in text(browser, "#timeline-note")
-    assert titles(browser, "learning") == ["learning: the first 1,440 rows, no alerts"]
-    shade = shape(browser, "#timeline .learning rect")
-    assert shade["x"] == 42
-    assert shade["width"] == pytest.approx(950 * 1_440 / 3_000)
+    assert "Learning: the first 1,440 rows, no alerts." in text(browser, "#course-note")
+    assert browser.find_element(By.ID, "key-learning").is_displayed()
+    # A pixel of the background, to the left and to the right of where learning ends.
+    shades = browser.execute_script(
+        "const u = charts[0].plot, y = u.bbox.top + u.bbox.height - 8;"
+        "const [left, right] = [1300, 1600].map((row) => Math.round(u.valToPos(row, 'x', true)));"
+        "const { data } = u.ctx.getImageData(left, y, right - left, 1);"
+        "return [[...data.slice(0, 4)], [...data.slice(-4)]]"
+    )
+    assert shades[0] != shades[1]
     figures = texts(browser, ".figure")
     assert "3,000\nrows, 1,440 for learning" in figures
     assert "11\nalerts (0.7 % after learning)" in figures
@@ -127,7 +131,7 @@ def test_nothing_is_said_of_a_burn_in_or_of_incidents_that_were_not(show: Any) -
 def test_a_run_that_is_shorter_than_the_burn_in_says_why_there_is_nothing(show: Any) -> None:
     browser = show(page(recorded(n=200, burn_in=200), measured=None))
     said = "All 200 rows went into learning, which gives no alerts."
-    assert said in text(browser, "#timeline-note")
+    assert said in text(browser, "#course-note")
     assert text(browser, "#incidents-note") == text(browser, "#alerts-note") == f"There were none. {said}"
     assert texts(browser, ".figure")[:2] == ["0\nincidents", "0\nalerts"]
 
@@ -140,9 +144,7 @@ def test_an_incident_from_before_the_run_is_told_but_drawn_only_as_far_as_it_rea
         )
     browser = show(page(recorder))
     assert column(browser, "incidents", "Start") == ["before this run", "before this run"]
-    band = shape(browser, "#timeline .incident rect")
-    assert len(titles(browser, "incident")) == 1  # the other one was over
-    assert band == pytest.approx({"x": 42, "width": 950 * 99 / 3_000})
+    assert drawn(browser) == [[-10, 99]]  # the other one was over; what is left of the axis is cut off
     browser.find_element(By.CSS_SELECTOR, "#incidents tr.row").click()
     assert "began before this run" in text(browser, "#incidents .detail")
 
@@ -153,18 +155,19 @@ def test_of_very_many_incidents_the_strongest_are_shown_and_that_is_said(show: A
     recorder.add_rows(np.ones(n), np.zeros(n, dtype=bool), np.full(n, 2.0), None, MARCH + 60.0 * np.arange(n))
     for k in range(1, 3_001):
         reasons = dict.fromkeys(map(str, range(50)), 0.02)
-        told = Incident(k, "closed", 10 * k, 10 * k, MARCH + 600 * k, MARCH + 600 * k, 1, float(k), 0.001, reasons)
+        time = MARCH + 600 * k - 60
+        told = Incident(k, "closed", 10 * k, 10 * k, time, time, 1, float(k), 0.001, reasons)
         recorder.add_incident(told, 10 * k, f"x.csv, line {10 * k + 1}")
     html = page(recorder)
     assert len(html) < 2e6
     browser = show(html)
     assert texts(browser, ".figure")[0] == "3,000\nincidents"
     assert text(browser, "#incidents-note").startswith("The 1,000 strongest of 3,000.")
-    assert "the 1,000 strongest are marked" in text(browser, "#timeline-note")
-    assert len(titles(browser, "incident")) == N_INCIDENTS
-    assert len(column(browser, "incidents", "Start")) == 100
+    assert "the 1,000 strongest are marked" in text(browser, "#course-note")
+    assert len(drawn(browser)) == N_INCIDENTS
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#incidents tr.row")) == 25
     browser.find_element(By.ID, "incidents-more").click()
-    assert len(column(browser, "incidents", "Start")) == 600
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#incidents tr.row")) == 225
 
 
 def test_hostile_names_in_incidents_are_text_and_nothing_else(show: Any) -> None:

@@ -30,7 +30,7 @@ def made(n: int, seed: int = 1) -> dict[str, np.ndarray]:
 
 
 def test_every_bin_has_the_extremes_the_mean_and_the_missing_values_of_its_rows() -> None:
-    n = 9_001
+    n = 19_001
     values = made(n)
     drawn = filled(values, 37).to_json(values)
     width = drawn["width"]
@@ -95,7 +95,7 @@ def test_features_that_come_late_were_missing_before() -> None:
     assert first["high"][-1] == late["high"][-1] == 2_999
     assert first["missing"] is None
     assert sum(late["missing"]) == 1_500
-    assert series.drift()["late 5"]["missing"] == 0.5
+    assert series.drift()["late 5"]["missing_share"] == 0.5
     assert series.drift()["late 5"]["change"] is None
 
 

@@ -1,0 +1,252 @@
+// The charts: the scores, and below them the features, on one axis, with the incidents, the alerts and what was usual.
+
+const LEFT = 58, RIGHT = 16; // room beside a plot, the same for all, so that they stand below each other
+const AT_ONCE = 6, MORE = 24; // charts of features that are shown at first, and more at a click
+const BLAMED = 0.2; // share from which on an alert is marked in the chart of a feature
+let charts = []; // those on the page, the one of the scores first
+let nFeatures = AT_ONCE;
+
+const ratio = () => uPlot.pxRatio;
+const chartWidth = () => at("charts").clientWidth;
+const mostTicks = (u) => Math.max(2, Math.floor(u.bbox.width / ratio() / 88));
+const fits = (u, x) => u.valToPos(x, "x") < u.bbox.width / ratio() - 6;
+
+function makeChart(parent, { name, height, labelled, series, bands = [], range }) {
+  const chart = { name, height, points: { xs: [], bins: [] }, values: {} };
+  chart.box = add(parent, "div", { class: "chart" });
+  const head = add(chart.box, "div", { class: "chart-head" });
+  chart.title = add(head, "h3", {}, name);
+  chart.readout = add(head, "span", { class: "readout" });
+  chart.place = add(chart.box, "div", { class: "plot", role: "img" });
+  const grid = { stroke: () => palette.line, width: 1 }, stroke = () => palette.dim, font = "11px system-ui, sans-serif";
+  chart.plot = new uPlot({
+    width: Math.max(chartWidth(), 100),
+    height: height + (labelled ? 36 : 0),
+    padding: [8, RIGHT, labelled ? 0 : 6, 0],
+    legend: { show: false },
+    scales: { x: { time: false, range: () => [view.min, view.max] }, y: { range } },
+    series: [{}, ...series],
+    bands,
+    axes: [
+      {
+        stroke, font, grid, ticks: { show: labelled, stroke: () => palette.line, size: 4, width: 1 }, size: labelled ? 36 : 0, gap: 3,
+        splits: (u, _, min, max) => ticksBetween(min, max, mostTicks(u)),
+        values: (u, list) => labelled ? textsOfTicks(list, view.min, view.max, mostTicks(u)).map((text, k) => fits(u, list[k]) ? text : "") : list.map(() => ""),
+      },
+      { stroke, font, grid, ticks: { show: false }, size: LEFT, gap: 6, space: 26, values: (u, list) => tickTexts(list) },
+    ],
+    cursor: {
+      y: false,
+      points: { show: false },
+      drag: { x: true, y: false, setScale: false, dist: 4 },
+      sync: { key: "run", scales: ["x", null], filters: { pub: (type) => ["mousemove", "mouseleave"].includes(type) } },
+      bind: gestures(),
+    },
+    hooks: {
+      drawClear: [(u) => drawBehind(u, chart)],
+      draw: [(u) => drawMarks(u, chart)],
+      setCursor: [(u) => showReadout(u, chart)],
+      setSelect: [(u) => selected(u)],
+    },
+  }, [[], ...series.map(() => [])], chart.place);
+  listen(chart);
+  return chart;
+}
+
+const hidden = { stroke: null, width: 0, points: { show: false } };
+const line = (color, more = {}) => ({ stroke: () => palette[color], width: 1.5, points: { show: false }, ...more });
+const stepped = () => uPlot.paths.stepped({ align: 1 });
+
+function drawCharts() {
+  if (!charts.length) charts = [scoreChart()];
+  const known = new Map(charts.slice(1).map((chart) => [chart.name, chart]));
+  const shown = [...known.keys(), ...data.features.kept.map((f) => f.name).filter((name) => !known.has(name))].slice(0, nFeatures);
+  for (const name of shown) if (!known.has(name)) charts.push(featureChart(name));
+  const rest = data.features.kept.length - shown.length;
+  at("features-more").hidden = rest <= 0;
+  say("features-more", rest <= MORE ? `Show ${count(rest, "more feature")}` : `Show ${MORE} of ${count(rest, "more feature")}`);
+  const points = pointsOf(data.features.width), features = new Map(data.features.kept.map((f) => [f.name, f]));
+  fillScores(charts[0]);
+  for (const chart of charts.slice(1)) if (features.has(chart.name)) fillFeature(chart, features.get(chart.name), points);
+}
+
+function scoreChart() {
+  const low = (u, min, max) => [0, Math.max(1.06 * max, 1e-9)];
+  return makeChart(at("score-chart"), {
+    name: "Score", height: window.innerWidth < 720 ? 170 : 210, labelled: true, range: low,
+    series: [hidden, hidden, line("blue"), line("threshold", { dash: [5, 3] })],
+    bands: [{ series: [1, 2], fill: () => palette.band }],
+  });
+}
+
+function featureChart(name) {
+  const padded = (u, min, max) => {
+    if (min === null) return [0, 1];
+    const margin = 0.08 * (max - min) || 0.1 * Math.abs(max) || 1;
+    return [min - margin, max + margin];
+  };
+  return makeChart(at("feature-charts"), {
+    name, height: 104, labelled: false, range: padded,
+    series: [{ ...hidden, paths: stepped() }, { ...hidden, paths: stepped() }, hidden, hidden, line("blue")],
+    bands: [{ series: [1, 2], fill: () => palette.usual }, { series: [3, 4], fill: () => palette.band }],
+  });
+}
+
+function fillScores(chart) {
+  const t = data.timeline;
+  chart.points = pointsOf(t.width);
+  const of = (values) => chart.points.bins.map((bin) => bin < 0 ? null : values[bin]);
+  const thin = t.width > 1;
+  chart.plot.setData([chart.points.xs, ...(thin ? [of(t.high), of(t.low)] : [[], []]), of(t.mean), of(t.threshold)]);
+  const top = t.high.reduce((best, v, i) => v !== null && (best < 0 || v > t.high[best]) ? i : best, -1);
+  chart.place.setAttribute("aria-label", top < 0 ? "No scores." : `Scores ${stretchOfRun()}. The highest is ${short(t.high[top])}, at `
+    + `${textOf(placeOf(top * t.width + 1))}. ${count(data.incidents.total, "incident")} and ${count(data.alerts, "alert")} are marked.`);
+}
+
+function fillFeature(chart, feature, points) {
+  const { low, high, mean, usual, missing } = feature;
+  const usualLow = spread(usual, usual.low, mean.length), usualHigh = spread(usual, usual.high, mean.length);
+  chart.points = points;
+  chart.feature = feature;
+  chart.values = { usualLow, usualHigh, width: data.features.width };
+  const of = (values) => points.bins.map((bin) => bin < 0 ? null : values[bin]);
+  chart.plot.setData([points.xs, of(usualHigh), of(usualLow), ...(low ? [of(high), of(low)] : [[], []]), of(mean)]);
+  chart.alerts = data.table.filter((a) => a.features.some((f) => f.name === chart.name && f.share >= BLAMED));
+  const known = (high ?? mean).filter((v) => v !== null), least = (low ?? mean).filter((v) => v !== null);
+  chart.place.setAttribute("aria-label", !known.length ? `${chart.name}: no values.`
+    : `${chart.name} ${stretchOfRun()}: from ${short(Math.min(...least))} to ${short(Math.max(...known))}`
+      + (missing ? `, ${percent(feature.missing_share)} missing` : "") + `. ${count(chart.alerts.length, "alert")} due to it.`);
+}
+
+const stretchOfRun = () => axis.timed ? `from ${moment(axis.min)} to ${moment(axis.max)}` : `of ${count(data.rows, "row")}`;
+
+// A range that is told where it changes, for every bin.
+function spread({ at: starts }, values, n) {
+  return Array.from({ length: starts.length }, (_, k) => Array((starts[k + 1] ?? n) - starts[k]).fill(values[k])).flat();
+}
+
+// A stretch of the axis, at least as wide as can be seen.
+function fillStretch({ ctx, valToPos }, from, to, color, alpha, top, height) {
+  const left = valToPos(from, "x", true), width = Math.max(valToPos(to, "x", true) - left, 2 * ratio());
+  ctx.fillStyle = color;
+  ctx.globalAlpha = alpha;
+  ctx.fillRect(left, top, width, height);
+}
+
+function clipped({ ctx, bbox }, draw) {
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top - 4 * ratio(), bbox.width, bbox.height + 4 * ratio());
+  ctx.clip();
+  draw();
+  ctx.restore();
+}
+
+// Behind the lines: rows that were only learned.
+function drawBehind(u, chart) {
+  if (!data.burn_in) return;
+  const { ctx, bbox } = u, px = ratio(), end = placeOf(data.burn_in);
+  clipped(u, () => {
+    fillStretch(u, axis.min, end, palette.dim, 0.1, bbox.top, bbox.height);
+    const left = Math.max(u.valToPos(axis.min, "x", true), bbox.left);
+    if (chart !== charts[0] || u.valToPos(end, "x", true) - left < 70 * px) return;
+    ctx.globalAlpha = 1;
+    ctx.fillStyle = palette.dim;
+    ctx.font = `${11 * px}px system-ui, sans-serif`;
+    ctx.fillText("learning", left + 8 * px, bbox.top + 15 * px);
+  });
+}
+
+// On top of the lines: incidents, alerts, and missing values at the bottom.
+function drawMarks(u, chart) {
+  clipped(u, () => {
+    drawIncidents(u, chart);
+    if (chart.feature?.missing) drawMissing(u, chart);
+  });
+  drawAlerts(u, chart);
+}
+
+function drawIncidents(u, chart) {
+  const { top, height } = u.bbox, cap = 4 * ratio();
+  for (const incident of data.incidents.kept) {
+    if (incident.last < 1) continue; // over before the run began
+    const [from, to] = placeOfIncident(incident);
+    if (to < view.min || from > view.max) continue;
+    fillStretch(u, from, to, palette.alert, incident.number === marked.incident ? 0.26 : 0.14, top, height);
+    if (chart === charts[0]) fillStretch(u, from, to, palette.alert, 1, top - cap, cap);
+  }
+}
+
+function drawMissing(u, { feature: { missing }, values: { width } }) {
+  const { top, height } = u.bbox, size = 4 * ratio();
+  missing.forEach((many, bin) => {
+    if (many) fillStretch(u, placeOf(bin * width + 1), placeOf(Math.min((bin + 1) * width, data.rows)), palette.dim, 0.25 + 0.75 * many / width, top + height - size, size);
+  });
+}
+
+// Alerts where they were, in the chart of a feature those it was to blame for; of those that are not kept, their bins.
+function drawAlerts(u, chart) {
+  const { ctx, bbox } = u, px = ratio(), bottom = bbox.top + bbox.height, t = data.timeline;
+  const size = data.alerts > 200 ? 2.2 : 2.8;
+  const dot = (x, y, here) => {
+    if (x < view.min || x > view.max) return;
+    const height = y === null ? bottom : Math.min(Math.max(u.valToPos(y, "y", true), bbox.top), bottom);
+    ctx.beginPath();
+    ctx.arc(u.valToPos(x, "x", true), height, (here ? 5.5 : size) * px, 0, 2 * Math.PI);
+    ctx.fill();
+    if (here) ctx.stroke();
+  };
+  ctx.save();
+  ctx.fillStyle = palette.alert;
+  ctx.strokeStyle = palette.text;
+  ctx.lineWidth = 1.5 * px;
+  if (chart === charts[0]) {
+    const kept = new Set(data.table.map((a) => Math.floor((a.row - 1) / t.width)));
+    chart.points.bins.forEach((bin, k) => { if (bin >= 0 && t.alerts[bin] && !kept.has(bin)) dot(chart.points.xs[k], t.high[bin], false); });
+    for (const alert of data.table) dot(placeOfAlert(alert), alert.score, alert.row === marked.alert);
+  } else {
+    for (const alert of chart.alerts ?? []) dot(placeOfAlert(alert), alert.features.find((f) => f.name === chart.name).value, alert.row === marked.alert);
+  }
+  ctx.restore();
+}
+
+// What is opened in the tables is marked in the charts.
+const marked = { incident: null, alert: null };
+
+function mark(what, which) {
+  marked[what] = which;
+  for (const chart of charts) chart.plot.redraw(false);
+}
+
+// Below the pointer
+
+function showReadout(u, chart) {
+  const k = u.cursor.left >= 0 ? u.cursor.idx : null, bin = k === null || k === undefined ? -1 : chart.points.bins[k] ?? -1;
+  chart.readout.textContent = bin < 0 ? "" : chart === charts[0] ? scoreAt(bin) : featureAt(chart, bin);
+  if (chart === charts[0]) at("cursor-time").textContent = bin < 0 ? "" : placeAt(bin);
+}
+
+function placeAt(bin) {
+  const t = data.timeline, first = bin * t.width + 1, last = Math.min(first + t.width - 1, data.rows);
+  const rows = first === last ? "row " + whole(first) : "rows " + whole(first) + " – " + whole(last);
+  const time = !clock || t.start[bin] === null ? [] : [t.start[bin] === t.end[bin] ? moment(t.start[bin]) : `${moment(t.start[bin])} – ${momentBeside(t.end[bin], t.start[bin])}`];
+  const here = data.incidents.kept.filter((i) => i.row <= last && first <= i.last);
+  if (here.length) time.push(here.length > 1 ? count(here.length, "incident") : `incident ${here[0].number}`);
+  if (first <= data.burn_in) time.push("learning");
+  return [rows, ...time].join(" · ");
+}
+
+function scoreAt(bin) {
+  const t = data.timeline, parts = [t.width > 1 ? `up to ${short(t.high[bin])}` : short(t.high[bin])];
+  if (t.threshold[bin] !== null) parts.push(`threshold ${short(t.threshold[bin])}`);
+  if (t.alerts[bin]) parts.push(t.width > 1 ? count(t.alerts[bin], "alert") : "alert");
+  return parts.join(" · ");
+}
+
+function featureAt({ feature, values }, bin) {
+  const { low, high, mean, missing } = feature, parts = [];
+  if (mean[bin] !== null) parts.push(low && low[bin] !== high[bin] ? `${short(mean[bin])} (${short(low[bin])} – ${short(high[bin])})` : short(mean[bin]));
+  if (missing?.[bin]) parts.push(values.width > 1 ? `${whole(missing[bin])} missing` : "missing");
+  if (values.usualLow[bin] !== null) parts.push(`usually ${short(values.usualLow[bin])} – ${short(values.usualHigh[bin])}`);
+  return parts.join(" · ");
+}
