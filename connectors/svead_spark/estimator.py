@@ -141,22 +141,19 @@ class SparkSVEADModel(Model, _Parameters, MLWritable, MLReadable["SparkSVEADMode
         self.svead = svead
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        made = {"scoreCol": self.getScoreCol(), "predictionCol": self.getPredictionCol()}
-        for param, name in made.items():
-            if name in dataset.columns:
-                raise ValueError(f"column {name!r} is there already: choose another {param}, or drop it")
-        scored = self._scored(dataset, made["scoreCol"])
-        if not made["predictionCol"]:
-            return scored
-        is_anomaly = quoted(made["scoreCol"]) > F.lit(float(-self.svead.offset_))
-        return scored.withColumn(made["predictionCol"], is_anomaly.cast("double"))
-
-    def _scored(self, dataset: DataFrame, column: str) -> DataFrame:
+        column, prediction = self.getScoreCol(), self.getPredictionCol()
+        _refuse_taken("scoreCol", column, dataset.columns)
+        _refuse_taken("predictionCol", prediction, [*dataset.columns, column])
         if self.isSet(self.inputCols):
-            return score(dataset, self.svead, column, self.getInputCols())
-        name, size = self.getFeaturesCol(), self.svead.n_features_in_
-        names = vectors.elements(name, size)
-        return score(vectors.spread(dataset, name, size), self.svead, column, names).drop(*names)
+            scored = score(dataset, self.svead, column, self.getInputCols())
+        else:
+            name, size = self.getFeaturesCol(), self.svead.n_features_in_
+            names = vectors.elements(name, size)
+            scored = score(vectors.spread(dataset, name, size), self.svead, column, names).drop(*names)
+        if not prediction:
+            return scored
+        is_anomaly = quoted(column) > F.lit(float(-self.svead.offset_))
+        return scored.withColumn(prediction, is_anomaly.cast("double"))
 
     def write(self) -> MLWriter:
         """What saves the model: the parameters as Spark does it, and the snapshot of `SVEAD` beside them."""
@@ -166,6 +163,11 @@ class SparkSVEADModel(Model, _Parameters, MLWritable, MLReadable["SparkSVEADMode
     def read(cls) -> MLReader[SparkSVEADModel]:
         """What loads a model that was saved."""
         return _Reader()
+
+
+def _refuse_taken(param: str, name: str, columns: list[str]) -> None:
+    if name in columns:
+        raise ValueError(f"column {name!r} is there already: choose another {param}, or drop it")
 
 
 class _Writer(MLWriter):

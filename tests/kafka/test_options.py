@@ -76,7 +76,7 @@ def test_an_unknown_name_in_the_file_is_an_error(tmp_path: Path) -> None:
     file.write_text("inputs = ['a']\n")
     answer = CliRunner().invoke(command_line.kafka, ["--config", str(file)])
     assert answer.exit_code == 2
-    assert "sets 'inputs', but it is no option" in answer.output
+    assert "sets 'inputs', but it is no option of this command; did you mean 'input'?" in answer.output
 
 
 def test_old_names_in_the_file_and_in_the_environment_are_errors_that_name_the_new_ones(tmp_path: Path) -> None:

@@ -88,8 +88,9 @@ def test_wrong_columns_and_parameters_are_named(data, model):
         SparkSVEAD().fit(data)
     with pytest.raises(ValueError, match="column 'a' holds double, not vectors: name columns of numbers with"):
         SparkSVEAD(featuresCol="a").fit(data)
-    with pytest.raises(ValueError, match="column 'b' is there already: choose another predictionCol"):
-        SparkSVEADModel(model).setInputCols(NAMES).setPredictionCol("b").transform(data)
+    for taken in ("b", "score"):
+        with pytest.raises(ValueError, match=f"column '{taken}' is there already: choose another predictionCol"):
+            SparkSVEADModel(model).setInputCols(NAMES).setPredictionCol(taken).transform(data)
     with pytest.raises(ValueError, match="n_anchors=0"):
         SparkSVEAD(inputCols=NAMES, n_anchors=0).fit(data)
     with pytest.raises(TypeError, match='for param "n_anchors"'):
