@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import click
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from svead_stream.cli import clocks, roles
 from svead_stream.cli.cells import first_filled, floats, is_text, shorten
 from svead_stream.cli.tables import Batch, Reject
-from svead_stream.cli.words import did_you_mean
+from svead_stream.cli.words import did_you_mean, listed, printable
 
 
 @dataclass
@@ -96,6 +97,13 @@ class Columns:
             batch = batch.without(bad)
             columns = {column: values[~bad] for column, values in columns.items()}
         return batch, pa.table({column: pa.array(values) for column, values in columns.items()})
+
+    def told(self, features: Sequence[str]) -> str:
+        """What is used and what is not, in a line."""
+        left_out = [f"{printable(column)} ({why})" for column, why in self.left_out.items()]
+        return f"using {listed([printable(name) for name in features])}" + (
+            f"; not using {listed(left_out)}" if left_out else ""
+        )
 
     def times(self, batch: Batch) -> npt.NDArray[np.float64] | None:
         """Seconds since 1970 of the rows, NaN where they are not known; None while there is no clock.

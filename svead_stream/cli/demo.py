@@ -62,7 +62,6 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     csv.write_csv(table, csv_path)
     options = _options(str(csv_path), str(report_path))
     run = Run(ConformalFilter(StreamingSVEAD(seed=seed), incident_rate="4/day", burn_in="1d"), options)
-    run.progress.enabled = False
     import numpy as np
 
     score = _Score(faults)
@@ -83,8 +82,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     show.status("")
     if run.model.open_incident is not None:
         show.line(score.told(run.model.open_incident))
-    run.close()
-    run.finish(quiet=True)
+    run.finish()
     _farewell(show, score, run, csv_path, report_path)
     return 0
 
@@ -92,6 +90,7 @@ def demo(directory: str, seed: int, fast: bool) -> int:
 def _options(csv_path: str, report_path: str) -> dict[str, Any]:
     return {
         "files": (csv_path,),
+        "quiet": True,
         "features": (),
         "ignore": ("kind",),
         "one_hot": (),

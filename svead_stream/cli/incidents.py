@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple
 
 import click
 
+from svead_stream.cli.drafts import writing
 from svead_stream.cli.words import counted
 from svead_stream.clock import shown
 from svead_stream.judging import ConformalFilter
@@ -75,14 +76,23 @@ class IncidentLog:
     model
         Whose incidents they are; None if it tells of none.
     path
-        Where to write one record an incident: CSV by its name, else JSON lines; - is stdout.
+        Where one record an incident belongs: CSV by its name, else JSON lines; - is stdout.
+    place
+        Where it is written for now.
     top
         Features that a record names.
     recorder
         Of the report.
     """
 
-    def __init__(self, model: ConformalFilter | None, path: str | None, top: int, recorder: Recorder | None) -> None:
+    def __init__(
+        self,
+        model: ConformalFilter | None,
+        path: str | None,
+        place: str | None,
+        top: int,
+        recorder: Recorder | None,
+    ) -> None:
         self.count = 0
         self._model = model
         self._top = top
@@ -90,6 +100,7 @@ class IncidentLog:
         self._before = 0 if model is None else model.n_seen_  # rows of this run begin after them
         self._source: dict[str, Any] | None = None  # of the open incident; None if it is of an earlier run
         self._path = path
+        self._place = place
         self._file: IO[str] | None = None
         self._csv: csv.DictWriter[str] | None = None
         self._closed = False
@@ -110,8 +121,8 @@ class IncidentLog:
         true
             Numbers of the incidents that had a labelled alert; None without labels.
         """
-        if self._path is not None and self._file is None:  # not before rows were judged: that may fail
-            self._open(self._path)
+        if self._path is not None and self._place is not None and self._file is None:
+            self._open(self._path, self._place)  # not before rows were judged: that may fail
         told = []
         for row, incidents in changes.items():
             for incident in incidents:
@@ -130,14 +141,15 @@ class IncidentLog:
 
     def _ends(self, change: Change, truth: bool | None) -> None:
         incident = change.incident
-        if self._csv is not None:
-            record = incident.record(self._top)
-            record["top_features"] = json.dumps(record["top_features"], ensure_ascii=False)
-            self._csv.writerow(record | (change.source or {}))
-        elif self._file is not None:
-            self._file.write(json.dumps(change.record(self._top), ensure_ascii=False) + "\n")
-        if self._file is not None:
-            self._file.flush()  # somebody may be following it
+        with writing(self._path or ""):
+            if self._csv is not None:
+                record = incident.record(self._top)
+                record["top_features"] = json.dumps(record["top_features"], ensure_ascii=False)
+                self._csv.writerow(record | (change.source or {}))
+            elif self._file is not None:
+                self._file.write(json.dumps(change.record(self._top), ensure_ascii=False) + "\n")
+            if self._file is not None:
+                self._file.flush()  # somebody may be following it
         if self._recorder is not None:
             self._record(self._recorder, change, truth)
 
@@ -154,8 +166,9 @@ class IncidentLog:
             self._record(recorder, change, None if true is None else change.incident.number in true)
         return recorder
 
-    def _open(self, path: str) -> None:
-        self._file = sys.stdout if path == "-" else open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115
+    def _open(self, path: str, place: str) -> None:
+        with writing(path):
+            self._file = sys.stdout if path == "-" else open(place, "w", encoding="utf-8", newline="")  # noqa: SIM115
         if Path(path).suffix.lower() == ".csv":
             self._csv = csv.DictWriter(self._file, [*_FIELDS, "file", "line"])
             self._csv.writeheader()

@@ -187,6 +187,7 @@ input_options = with_options(
         click.option("--save", "save_path", type=click.Path(dir_okay=False, writable=True), help="Where to save it."),
         click.option("--rejects", "rejects_path", type=click.Path(dir_okay=False), help="Where bad rows go (JSON)."),
         click.option("--strict", is_flag=True, help="Stop at the first bad row."),
+        click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors and warnings."),
     ]
 )
 

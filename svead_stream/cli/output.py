@@ -1,66 +1,108 @@
-"""Scored rows on their way out: CSV, JSON lines or Parquet, to a file or to the next command in a pipe."""
+"""Scored rows on their way out: CSV, JSON lines, Parquet or Arrow, to a file or to the next command in a pipe."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
+from svead_stream.cli.cell_texts import dumps, flat, json_rows
+from svead_stream.cli.drafts import writing
 from svead_stream.cli.errors import DataError
-from svead_stream.cli.tables import Batch, Reject
-from svead_stream.cli.words import counted
+from svead_stream.cli.tables import Batch
+from svead_stream.cli.typed_file import TypedFile
 from svead_stream.record import FIELDS, Verdicts, top_features
 
 _TOP_FEATURES = pa.list_(pa.struct([("feature", pa.string()), ("share", pa.float64())]))
-_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".json": "jsonl", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_SUFFIXES |= {".parquet": "parquet", ".pq": "parquet"}
+_FORMATS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+
+
+def _suffixes(path: str) -> tuple[str, str]:
+    """How the name of a file ends, and that of its compression, if it has one."""
+    before, last = ["", "", *(suffix.lower() for suffix in Path(path).suffixes)][-2:]
+    return (before, last) if last in _COMPRESSIONS else (last, "")
 
 
 def output_format(path: str, asked: str | None, input_format: str) -> str:
     """As asked, or by the name of the file, or that of the input."""
-    if asked is not None:
-        return asked
-    suffixes = [s.lower() for s in Path(path).suffixes if s.lower() not in (".gz", ".zst", ".bz2", ".lz4")]
-    return _SUFFIXES.get(suffixes[-1], input_format) if suffixes else input_format
+    return asked or _FORMATS.get(_suffixes(path)[0], input_format)
+
+
+def output_delimiter(path: str, input_delimiter: str) -> str:
+    """That of the input, unless the name of the file says that it is a tab."""
+    return "\t" if _suffixes(path)[0] == ".tsv" else input_delimiter
 
 
 class Writer:
-    """Writes rows with their scores; closing it leaves a complete file, also after an interruption."""
+    """Writes rows with their scores.
 
-    def __init__(self, path: str, format: str, delimiter: str, prefix: str, top: int) -> None:
+    Parameters
+    ----------
+    path
+        Of the file, as the user calls it; - is stdout.
+    place
+        Where it is written for now; what has types is passed on from there to stdout at its end.
+    format
+        csv, jsonl, parquet or arrow.
+    delimiter
+        Of a CSV.
+    prefix
+        Before the names of the new columns.
+    top
+        How many features of an alert are named.
+    """
+
+    def __init__(self, path: str, place: str, format: str, delimiter: str, prefix: str, top: int) -> None:
         self.path = path
         self.format = format
         self.delimiter = delimiter
         self.prefix = prefix
         self.names = [prefix + name for name in FIELDS]
         self.top = top
+        self._place = place
         self._sink: Any = None
-        self._writer: Any = None
-        self._schema: pa.Schema | None = None
+        self._typed: TypedFile | None = None
+        self._header: list[str] | None = None
 
     def write(self, batch: Batch, verdicts: Verdicts) -> None:
         """Write the rows of a batch with what is said of them."""
-        table = batch.table
-        names = table.column_names
-        taken = set(names).intersection(self.names)
+        taken = set(batch.table.column_names).intersection(self.names)
         if taken:
             raise click.UsageError(f"the input has a column named {min(taken)!r} already: give a --prefix")
-        if self.format == "jsonl":
-            self._write_json(batch, verdicts)
-            return
+        with writing(self.path):
+            if self.format == "jsonl":
+                self._write_json(batch, verdicts)
+            elif self.format == "csv":
+                self._write_csv(self._with_verdicts(batch.table, verdicts))
+            else:
+                if self._typed is None:
+                    self._typed = TypedFile(self._place, self.format)
+                self._typed.write(self._with_verdicts(batch.table, verdicts))
+
+    def _with_verdicts(self, table: pa.Table, verdicts: Verdicts) -> pa.Table:
         tops: list[Any] = [None] * len(verdicts)
         for i, reasons in verdicts.reasons.items():
             top = top_features(reasons, self.top)
-            tops[i] = _dumps(top) if self.format == "csv" else top
+            tops[i] = dumps(top) if self.format == "csv" else top
         numbers: list[int | None] = [None] * len(verdicts)
         for i, number in verdicts.incidents.items():
             numbers[i] = number
@@ -71,77 +113,52 @@ class Writer:
             pa.array(numbers, pa.int64()),
             pa.array(tops, pa.string() if self.format == "csv" else _TOP_FEATURES),
         ]
-        self._write_table(pa.table([*table.columns, *columns], names + self.names))
+        fields = [pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)]
+        schema = pa.schema([*table.schema, *fields], table.schema.metadata)
+        return pa.table([*table.columns, *columns], schema=schema)
 
     def _open(self) -> Any:
         if self._sink is None:
-            self._sink = _Stdout() if self.path == "-" else pa.output_stream(self.path, compression="detect")
+            compression = _COMPRESSIONS.get(_suffixes(self.path)[1])
+            self._sink = (
+                sys.stdout.buffer if self.path == "-" else pa.output_stream(self._place, compression=compression)
+            )
         return self._sink
 
-    def _write_table(self, table: pa.Table) -> None:
-        if self._schema is None:
-            self._schema = table.schema
-            if self.format == "csv":
-                self._open().write(_csv_line(table.column_names, self.delimiter))
-            else:
-                self._writer = pa.parquet.ParquetWriter(self._open(), table.schema)
-        if table.schema != self._schema:
-            table = _fit(table, self._schema, self.path)
-        if self.format == "csv":
-            self._sink.write(_as_csv(table.cast(_flat_schema(table.schema)), self.delimiter))
-        else:
-            self._writer.write_table(table)
+    def _write_csv(self, table: pa.Table) -> None:
+        if self._header is None:
+            self._header = table.column_names
+            self._open().write(_csv_line(self._header, self.delimiter))
+        if table.column_names != self._header:
+            table = _in_order(table, self._header, self.path)
+        self._sink.write(_as_csv(flat(table), self.delimiter))
 
     def _write_json(self, batch: Batch, verdicts: Verdicts) -> None:
-        texts = batch.texts or [_as_json(row) for row in batch.table.to_pylist()]
+        texts = batch.texts or json_rows(batch.table)
         lines = []
         for text, verdict in zip(texts, verdicts, strict=True):
             start = text.rstrip()[:-1].rstrip()  # all but the closing brace: the row stays as it stood
             comma = b"" if start.endswith(b"{") else b","
             record = {self.prefix + name: value for name, value in verdict.record(self.top).items()}
-            lines.append(start + comma + _dumps(record)[1:].encode() + b"\n")
+            lines.append(start + comma + dumps(record)[1:].encode() + b"\n")
         self._open().write(b"".join(lines))
 
     def flush(self) -> None:
         """Hand what was written to whoever reads the pipe."""
         if self.path == "-" and self._sink is not None:
-            self._sink.flush()
+            with writing(self.path):
+                self._sink.flush()
 
-    def close(self) -> None:
-        """Finish the file. Without any row there is no file."""
-        if self._writer is not None:
-            self._writer.close()
-        if self._sink is not None:
-            self._sink.close()
-
-
-class _Stdout:
-    """Standard output as pyarrow wants its sinks: closing it leaves it open for Python to flush at exit."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._out: IO[bytes] = sys.stdout.buffer
-
-    def write(self, data: Any) -> int:
-        return self._out.write(data)
-
-    def flush(self) -> None:
-        self._out.flush()
-
-    def close(self) -> None:
-        self._out.flush()
-
-    def tell(self) -> int:
-        return 0
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _as_json(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, default=str, ensure_ascii=False).encode()
+    def close(self, is_complete: bool = True) -> None:
+        """Finish the file, unless it is to be dropped. Without any row there is no file."""
+        with writing(self.path):
+            if self._typed is not None:
+                self._typed.close()
+                if self.path == "-" and is_complete:
+                    with open(self._place, "rb") as file:
+                        shutil.copyfileobj(file, self._open())
+            if self._sink is not None:
+                self._sink.flush() if self.path == "-" else self._sink.close()
 
 
 def _csv_line(cells: Sequence[str], delimiter: str) -> bytes:
@@ -168,70 +185,13 @@ def _written(table: pa.Table, delimiter: str, quoting: str) -> bytes:
     return data
 
 
-def _flat_schema(schema: pa.Schema) -> pa.Schema:
-    """CSV holds no lists and the like: they go out as text."""
-    nested = pa.types.is_nested
-    return pa.schema([pa.field(f.name, pa.string() if nested(f.type) else f.type) for f in schema])
-
-
-def _fit(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
-    """A later table in the columns of the first: JSON lines and further files can have fewer, or other types."""
-    extra = [name for name in table.column_names if name not in schema.names]
-    if extra:
+def _in_order(table: pa.Table, names: list[str], path: str) -> pa.Table:
+    """A later table in the columns of the first: JSON lines and further files can have fewer."""
+    cells = dict(zip(table.column_names, table.columns, strict=True))
+    new = [name for name in cells if name not in set(names)]
+    if new:
         raise DataError(
-            f"{path}: column {extra[0]!r} appears only after the first rows were written: "
-            "write JSON lines (--output-format jsonl), which need no fixed columns"
+            f"{'stdout' if path == '-' else path}: column {new[0]!r} appears only after the first rows were written: "
+            "write JSON lines (--output-format jsonl) or a Parquet file, which need no fixed columns"
         )
-    columns = []
-    for f in schema:
-        if f.name not in table.column_names:
-            columns.append(pa.nulls(table.num_rows, f.type))
-            continue
-        try:
-            columns.append(table[f.name].cast(f.type))
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                f"{path}: column {f.name!r} was {f.type} at first and now is not ({error}): "
-                "write JSON lines (--output-format jsonl)"
-            ) from error
-    return pa.table(columns, schema=schema)
-
-
-class Rejects:
-    """Counts the rows that were not scored, remembers the first few, and writes all of them if there is a file."""
-
-    SHOWN = 5
-
-    def __init__(self, path: str | None, strict: bool) -> None:
-        self.count = 0
-        self.first: list[Reject] = []
-        self.strict = strict
-        self.path = path
-        self._file = open(path, "w", encoding="utf-8") if path is not None else None  # noqa: SIM115
-
-    def add(self, rejects: list[Reject]) -> None:
-        """Note rows; the first one ends the run if it is strict."""
-        for reject in rejects:
-            self.count += 1
-            if len(self.first) < self.SHOWN:
-                self.first.append(reject)
-            if self._file is not None:
-                self._file.write(json.dumps(reject._asdict(), ensure_ascii=False) + "\n")
-            if self.strict:
-                raise DataError(f"{reject.source}, line {reject.line} {reject.reason}")
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._file is not None:
-            self._file.close()
-
-    def summary(self) -> list[str]:
-        """Lines for stderr: how many, and the first of them by name."""
-        if not self.count:
-            return []
-        where = f", kept in {self.path}" if self.path else " (--rejects FILE keeps them)"
-        lines = [f"{counted(self.count, 'row')} not scored{where}:"]
-        lines += [f"  {r.source}, line {r.line} {r.reason}" for r in self.first]
-        if self.count > len(self.first):
-            lines.append(f"  and {self.count - len(self.first):,} more")
-        return lines
+    return pa.table([cells.get(name, pa.nulls(table.num_rows)) for name in names], names)

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from svead_stream.cli.cells import NEARLY_ALL, first_filled, floats, is_number, is_text, says_id, says_time
+from svead_stream.cli.cells import NEARLY_ALL, first_filled, floats, is_number, is_text, says_id, says_time, shorten
 from svead_stream.cli.clocks import Kind, find, goes_forward
 
+_MANY = 0.5  # of the cells: a column of numbers, but for some words
 _ROWS = 50  # fewer different integers may be so by chance
 _SMALL = 10  # the mean step of a counter of which some rows are missing
 _ROUNDING = 1e-3  # by which equal steps of fractions may differ
@@ -47,19 +48,16 @@ def unfit(cells: pa.ChunkedArray, name: str) -> str | None:
         Of the column.
 
     """
-    if not _looks_numeric(cells):
-        return str(cells.type).replace("string", "text")
+    if not is_number(cells.type) and not pa.types.is_boolean(cells.type):
+        if not is_text(cells.type):
+            return str(cells.type)
+        first = first_filled(cells)
+        wrong = floats(first)[1]
+        share = 1 - float(wrong.mean()) if len(first) else 0.0
+        if share < NEARLY_ALL:
+            mixed = f" such as {shorten(first[int(wrong.argmax())].as_py())} among numbers" if share >= _MANY else ""
+            return f"text{mixed}"
     return _serial(cells, name)
-
-
-def _looks_numeric(cells: pa.ChunkedArray) -> bool:
-    """Whether cells are numbers, true and false, or text that is numbers."""
-    if is_number(cells.type) or pa.types.is_boolean(cells.type):
-        return True
-    if not is_text(cells.type):
-        return False
-    first = first_filled(cells)
-    return bool(len(first)) and float(1 - floats(first)[1].mean()) >= NEARLY_ALL
 
 
 def _serial(cells: pa.ChunkedArray, name: str) -> str | None:

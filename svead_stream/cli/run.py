@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +18,30 @@ import pyarrow as pa
 import svead_stream
 from svead_stream.cli import summary
 from svead_stream.cli.answers import Answers
-from svead_stream.cli.columns import Columns, labels, with_numbers
+from svead_stream.cli.columns import Columns, labels
+from svead_stream.cli.drafts import Drafts, writing
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.incidents import Change, IncidentLog
 from svead_stream.cli.interrupts import unbroken
 from svead_stream.cli.measures import LabelMeasures
 from svead_stream.cli.options import durations
 from svead_stream.cli.order import Order
-from svead_stream.cli.output import Rejects, Writer, output_format
+from svead_stream.cli.output import Writer, output_delimiter, output_format
 from svead_stream.cli.progress import Progress
 from svead_stream.cli.recording import Recording
+from svead_stream.cli.rejects import Rejects
 from svead_stream.cli.scoring import Scored, Scorer, detector_of
 from svead_stream.cli.sources import FIRST_ROWS, Source
 from svead_stream.cli.tables import Batch, CsvOptions, read
-from svead_stream.cli.words import counted, listed
+from svead_stream.cli.typed import Types
+from svead_stream.cli.typed_file import FORMATS as TYPED
+from svead_stream.cli.words import counted
 from svead_stream.judging import ConformalFilter
 from svead_stream.parameters import values_of
 from svead_stream.record import Verdicts
 from svead_stream.report import Recorder, render
+
+_OUTPUTS = ("output", "incidents_path", "rejects_path", "save_path", "report_path")
 
 
 class Run:
@@ -55,16 +63,26 @@ class Run:
         path = options.get("feedback_path")  # read before anything is written
         self.answers = Answers(path, known, options["teach_false_alarms"]) if path else None
         self.scorer = Scorer(model, columns, options["learn"], durations(options), self.answers)
-        self.rejects = Rejects(options["rejects_path"], options["strict"])
+        self.drafts = Drafts()
+        self.rejects = Rejects(options["rejects_path"], self._place("rejects_path"), options["strict"])
         self.measures = LabelMeasures() if label else None
         self.recorder = Recorder() if options.get("report_path") or options.get("serve") else None
         self.recording = None if self.recorder is None else Recording(self.recorder, columns, model.clock_)
         told = model if options["learn"] else None  # without learning the judge tells of no incidents
-        self.incidents = IncidentLog(told, options.get("incidents_path"), options["top_features"], self.recorder)
+        self.incidents = IncidentLog(
+            told,
+            options.get("incidents_path"),
+            self._place("incidents_path"),
+            options["top_features"],
+            self.recorder,
+        )
         self.changed: list[Change] = []  # incidents that changed with the last batch
+        self.quiet = bool(options.get("quiet"))
         self.progress = Progress()
+        self.progress.enabled &= not self.quiet
         self.writer: Writer | None = None
         self.csv = CsvOptions(options["delimiter"], options["header"], options["comment"], options["decimal"])
+        self._types = Types()
         self.n_alerts = 0
         self.n_burn_in = 0  # first rows, which could be no alerts
         self._order = Order()
@@ -82,10 +100,20 @@ class Run:
         """How many rows to wait for, so that it can be told what their columns are; a loaded model knows its own."""
         return 0 if self.n_rows or self.scorer.columns.known else FIRST_ROWS
 
+    def _place(self, option: str) -> str | None:
+        """Where to write the file of an option for now; without rows to write, somebody may be following the files."""
+        path: str | None = self.options.get(option)
+        return path if path in (None, "-") or "output" not in self.options else self.drafts.place(path)
+
     def note(self, text: str) -> None:
-        """Tell the user something, beside the data."""
+        """Tell the user something that matters, beside the data."""
         self.progress.clear()
         click.echo(text, err=True)
+
+    def tell(self, text: str) -> None:
+        """Tell the user something, unless nothing wants to be heard."""
+        if not self.quiet:
+            self.note(text)
 
     def files(self, paths: Iterable[str]) -> None:
         """Score one source after the other with the same model."""
@@ -117,7 +145,8 @@ class Run:
             self.changed = []
             return scored
         if not self._told:
-            self._tell_columns(name, scored)
+            self._told = True
+            self.tell(self.scorer.columns.told(scored.features.column_names))
         if scored.times is not None and (wrong := self._order.look(name, scored.times)) is not None:
             self.note(wrong)
         truth = self._labels(scored.batch)
@@ -143,12 +172,6 @@ class Run:
         """Incidents with a labelled alert, as far as one may end now; None without labels."""
         return None if self.measures is None else self.measures.true_incidents
 
-    def _tell_columns(self, name: str, scored: Scored) -> None:
-        self._told = True
-        left_out = [f"{column} ({why})" for column, why in self.scorer.columns.left_out.items()]
-        if left_out and self.progress.enabled:
-            self.note(f"{name}: using {listed(scored.features.column_names)}; not using {listed(left_out)}")
-
     def _labels(self, batch: Batch) -> npt.NDArray[np.float64] | None:
         label = self.options["label"]
         if label is None:
@@ -163,11 +186,13 @@ class Run:
         if self.writer is None:
             path = self.options["output"]
             chosen = output_format(path, self.options["output_format"], format)
-            delimiter = "\t" if ".tsv" in path else "," if ".csv" in path else source.delimiter
-            top = self.options["top_features"]
-            self.writer = Writer(path, chosen, delimiter, self.options["prefix"], top)
-        if format == "csv" and self.writer.format != "csv":
-            batch = with_numbers(batch, scored.features)  # a CSV stays as it was written; elsewhere numbers are numbers
+            delimiter = output_delimiter(path, source.delimiter)
+            place = self._place("output") or path
+            if path == "-" and chosen in TYPED:  # nobody can read such a file before its end
+                place = self.drafts.scratch()
+            self.writer = Writer(path, place, chosen, delimiter, self.options["prefix"], self.options["top_features"])
+        if format == "csv" and self.writer.format != "csv":  # elsewhere numbers are numbers
+            batch = replace(batch, table=self._types.typed(batch.table, batch.readable, scored.features))
         if self.options["only_alerts"]:
             batch, verdicts = batch.without(~verdicts.alerts), verdicts.only_alerts()
         self.writer.write(batch, verdicts)
@@ -176,31 +201,63 @@ class Run:
 
     # the end
 
-    def close(self) -> None:
-        """Complete the files; safe to call twice."""
+    def close(self, is_complete: bool = True) -> None:
+        """Close the files, and complete them if all went well; safe to call twice."""
         self.progress.clear()
-        self.incidents.close(self._true_incidents)
         writer, self.writer = self.writer, None
-        self.rejects.close()
-        if writer is not None:
-            writer.close()
+        with contextlib.ExitStack() as closing:  # each of them, also if one fails
+            if writer is not None:
+                closing.callback(writer.close, is_complete)
+            closing.callback(self.rejects.close)
+            closing.callback(self.incidents.close, self._true_incidents)
 
-    def finish(self, quiet: bool = False) -> None:
+    def stop(self, why: str, is_fine: bool = False) -> None:
+        """End before the end of the input: the rows so far are kept, what tells of all of them is not written.
+
+        Parameters
+        ----------
+        why
+            For the user.
+        is_fine
+            Whether there is nothing to say unless something is not written.
+        """
+        with contextlib.suppress(BrokenPipeError):
+            self.close()
+        self.drafts.keep()
+        output = self.options["output"]
+        lost = " and ".join(self.options[name] for name in ("save_path", "report_path") if self.options[name])
+        kept = f", kept in {output}" if output != "-" and self.n_rows else ""
+        if lost or not is_fine:
+            self.note(f"{why} after {counted(self.n_rows, 'row')}{kept}" + (f": {lost} not written" if lost else ""))
+
+    def failed(self, error: Exception) -> Exception:
+        """Leave no file behind; returns the error, which says so if it is one for users."""
+        with contextlib.suppress(Exception):  # one error is enough
+            self.close(is_complete=False)
+        self.drafts.drop()
+        names_files = any(self.options[name] not in (None, "-") for name in _OUTPUTS)
+        if not names_files or not isinstance(error, click.ClickException):
+            return error
+        kind = click.UsageError if isinstance(error, click.UsageError) else DataError
+        return kind(f"{error.format_message()}; nothing {'else ' * self.drafts.kept}was written")
+
+    def finish(self) -> None:
         """Say how it went, and write what is written once: the model and the report."""
+        self.close()
         seconds = max(self.progress.seconds, 1e-9)
         if not self.n_rows and not self.rejects.count:
             raise DataError("no rows to score")
         for line in self.rejects.summary():
             self.note(line)
-        if self.measures is not None and not quiet:
+        if self.measures is not None:
             for line in self.measures.summary(self.options["learn"]):
-                self.note(line)
+                self.tell(line)
         if not self.n_rows:
+            self.drafts.keep(self.rejects.path)  # they are all that there is
             raise DataError("no row could be scored")
-        if self.options["save_path"]:
-            svead_stream.save(self.model, self.options["save_path"])
-        if self.recorder is not None:
-            Path(self.options["report_path"]).write_text(render(self.report()), encoding="utf-8")
+        self._save()
+        self._report()
+        self.drafts.keep()
         if self.progress.enabled:
             rate = self.n_rows / seconds
             self.note(f"{counted(self.n_rows, 'row')} in {seconds:.1f} s ({rate:,.0f} rows/s)")
@@ -221,6 +278,17 @@ class Run:
             "measured": None if self.measures is None else self.measures.result(),
             "settings": self._settings(),
         }
+
+    def _save(self) -> None:
+        if self.options["save_path"]:
+            with writing(self.options["save_path"]):
+                svead_stream.save(self.model, self.drafts.place(self.options["save_path"]))
+
+    def _report(self) -> None:
+        path = self.options.get("report_path")
+        if path:
+            with writing(path):
+                Path(self.drafts.place(path)).write_text(render(self.report()), encoding="utf-8")
 
     def warned(self) -> list[str]:
         """What must be said even where nobody looks on: that there could be no alerts, since so much was learned."""

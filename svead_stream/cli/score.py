@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import click
@@ -52,26 +51,20 @@ def score(ctx: click.Context, /, **options: Any) -> int:
         raise click.UsageError("- stands for stdin, which can be read only once")
     from svead_stream.cli.run import Run
     from svead_stream.cli.sources import check_paths
-    from svead_stream.cli.words import counted
 
     written = {f"--{name}": options[f"{name}_path"] for name in ("incidents", "report", "rejects", "save")}
     read = (*options["files"], *filter(None, [options["feedback_path"]]))
     check_paths(read, {"--output": options["output"], **written})
     run = Run(make_model(ctx, options["load_path"]), options)
-    lost = " and ".join(options[name] for name in ("save_path", "report_path") if options[name])  # if it is cut short
     try:
         run.files(options["files"])
-    except BrokenPipeError:
-        # The next command in the pipe has seen enough. What was asked for beside the rows would be incomplete.
-        if lost:
-            run.note(f"output closed after {counted(run.n_rows, 'row')}: {lost} not written")
+        run.finish()
+    except BrokenPipeError:  # the next command in the pipe has seen enough
+        run.stop("output closed", is_fine=True)
         raise
     except KeyboardInterrupt:
-        run.note(f"interrupted after {counted(run.n_rows, 'row')}" + (f": {lost} not written" if lost else ""))
-        run.close()
+        run.stop("interrupted")
         raise
-    finally:
-        with contextlib.suppress(BrokenPipeError):
-            run.close()
-    run.finish()
+    except Exception as error:
+        raise run.failed(error) from error.__cause__
     return 0

@@ -68,9 +68,11 @@ def watch(ctx: click.Context, /, **options: Any) -> int:
         import svead_stream
 
         svead_stream.save(run.model, options["save_path"])
-    run.note(counted(run.n_rows, "row"))
-    for line in [*run.rejects.summary(), *run.told(), *(run.measures.summary() if run.measures is not None else [])]:
+    run.tell(counted(run.n_rows, "row"))
+    for line in run.rejects.summary():
         run.note(line)
+    for line in [*run.told(), *(run.measures.summary() if run.measures is not None else [])]:
+        run.tell(line)
     return 0
 
 

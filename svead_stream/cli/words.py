@@ -34,3 +34,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     folded = {one.casefold(): one for one in names}
     near = get_close_matches(name.casefold(), folded, n=1)
     return f"; did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def printable(name: str) -> str:
+    """A name as it stands in a line: one with line ends or other controls in it is quoted."""
+    return name if name.isprintable() else repr(name)

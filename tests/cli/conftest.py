@@ -23,6 +23,11 @@ class Outcome(NamedTuple):
     def lines(self) -> list[str]:
         return self.out.decode().splitlines()
 
+    @property
+    def said(self) -> str:
+        """Stderr but for the line that tells which columns are used."""
+        return "".join(line for line in self.err.splitlines(keepends=True) if not line.startswith("using "))
+
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:

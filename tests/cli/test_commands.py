@@ -99,7 +99,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(sensors: Path) -> None:
     process.stdout.close()
     assert process.wait(60) == 0
     feeder.join()
-    assert process.stderr.read() == b""
+    assert process.stderr.read() == b"using heat, load, speed, fault; not using time (clock), mode (text)\n"
     process.stderr.close()
 
 
@@ -122,17 +122,20 @@ def test_an_interruption_leaves_complete_files_and_no_model(sensors: Path, tmp_p
     assert process.stdin
     process.stdin.write(sensors.read_bytes())
     process.stdin.flush()
-    while not out.exists():
+    while not list(tmp_path.glob("out.parquet.*")):  # it has its name at the end
+        assert not out.exists()
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    told = re.search(rb"interrupted after ([\d,]+) rows: \S+/model and \S+/report.html not written", err)
+    told = re.search(
+        rb"interrupted after ([\d,]+) rows, kept in \S+/out.parquet: \S+/model and \S+/report.html not written", err
+    )
     assert told is not None, err
     assert b"Traceback" not in err
     assert pq.read_table(out).num_rows == int(told[1].replace(b",", b""))
-    assert not model.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet", "sensors.csv"]
 
 
 @pytest.fixture

@@ -182,7 +182,7 @@ def test_a_file_without_rows_says_nothing_of_its_clock(
     empty = tmp_path / "empty.csv"
     empty.write_text(minutes[0].read_text().splitlines(keepends=True)[0])
     result = run("score", empty, minutes[0], "-o", tmp_path / "o.csv", "--incident-rate", "5/day", "--memory", "2d")
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert len((tmp_path / "o.csv").read_text().splitlines()) == 2_881
 
 

@@ -37,7 +37,7 @@ def test_bad_rows_of_a_csv_are_named_by_line_and_kept(run: Any, tmp_path: Path) 
     }
     result = run("score", "-", stdin=data)
     assert len(result.lines) == 1 + 61
-    assert result.err.startswith("4 rows not scored (--rejects FILE keeps them):\n  stdin, line 62 has 3 cells")
+    assert result.said.startswith("4 rows not scored (--rejects FILE keeps them):\n  stdin, line 62 has 3 cells")
 
 
 def test_bad_json_lines_are_named_by_line_and_kept(run: Any, tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_events_without_anything_to_score_are_rows_all_the_same(run: Any, monkey
     monkeypatch.setattr(sources.Source.read, "__defaults__", (64,))
     data = b'{"a": 1, "t": "x"}\n' * 400 + b'{"t": "y"}\n' * 20 + b"{}\n" * 40 + b'{"a": 2}\n'
     result = run("score", "-", stdin=data)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert [b'"y"' in line for line in result.out.splitlines()] == [400 <= i < 420 for i in range(461)]
     result = run("score", "-", stdin=b"{}\noops\n")
     assert result.code == 1
@@ -76,7 +76,7 @@ def test_a_few_words_among_numbers_are_bad_rows_and_not_another_type(run: Any) -
 
 def test_many_bad_rows_are_summed_up(run: Any) -> None:
     result = run("score", "-", stdin=("a,b\n" + GOOD * 5 + "1\n" * 40).encode())
-    assert result.err.splitlines()[0].startswith("40 rows not scored")
+    assert result.said.splitlines()[0].startswith("40 rows not scored")
     assert result.err.splitlines()[-1] == "  and 35 more"
 
 

@@ -55,7 +55,7 @@ def as_jsonl(path: Path) -> bytes:
 
 def test_rows_come_out_as_they_went_in_with_the_numbers_of_the_loop(run: Any, sensors: Path, expected: Any) -> None:
     result = run("score", sensors, "--ignore", "fault")
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     before, after = sensors.read_text().splitlines(), result.lines
     assert after[0] == before[0] + ",score,p_value,alert,incident,top_features"
     assert [line[: len(old)] for line, old in zip(after, before, strict=True)] == before
@@ -110,7 +110,7 @@ def test_other_formats_give_the_same_scores(run: Any, sensors: Path, expected: A
         pa.parquet.write_table(pa.csv.read_csv(sensors), path)
     where = ["-"] if pipe else [path]
     result = run("score", *where, "-x", "fault", "--output-format", "csv", stdin=path.read_bytes() if pipe else b"")
-    assert result.err == ""
+    assert result.said == ""
     assert scores_of(result.out) == expected[0]
 
 
@@ -139,7 +139,7 @@ def test_an_empty_cell_of_a_csv_is_null_elsewhere(run: Any, tmp_path: Path) -> N
 def test_the_name_of_the_output_chooses_its_format(run: Any, sensors: Path, expected: Any, suffix: str) -> None:
     out = sensors.with_name("scored" + suffix)
     result = run("score", sensors, "-x", "fault", "-o", out)
-    assert (result.code, result.out, result.err) == (0, b"", "")
+    assert (result.code, result.out, result.said) == (0, b"", "")
     if "parquet" in suffix:
         table = pa.parquet.read_table(out)
         assert table.schema.field("heat").type == pa.float64()
@@ -205,7 +205,7 @@ def test_a_saved_model_goes_on_as_if_it_had_never_stopped(run: Any, sensors: Pat
     model = sensors.with_name("model.svead")
     run("score", "-", "-x", "fault", "--save", model, stdin=first.encode())
     result = run("score", "-", "--load", model, "--save", model, stdin=second.encode())
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert scores_of(result.out) == expected[0][499:]
     assert svead_stream.load(model).n_seen_ == 1_200
 
@@ -269,7 +269,7 @@ def test_categories_become_features_on_request_and_are_remembered(run: Any, sens
     assert set(names) == {*NAMES, "mode=fast", "mode=slow"}
     more = b"heat,load,speed,mode\n0.1,0.1,0.1,fast\n0.1,0.1,0.1,odd\n0.1,0.1,0.1,\n"
     result = run("score", "-", "--load", model, "--save", model, stdin=more)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert "mode=odd" in svead_stream.load(model).detector.feature_names_
 
 
@@ -285,14 +285,14 @@ def test_columns_can_be_chosen(run: Any, sensors: Path, tmp_path: Path) -> None:
 def test_missing_cells_are_missing_values(run: Any, tmp_path: Path) -> None:
     data = "a;b\n" + "".join(f"{i % 7};{'' if i % 2 else 'NA' if i % 3 else i % 5}\n" for i in range(300))
     result = run("score", "-", "--save", tmp_path / "m", stdin=data.encode())
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert svead_stream.load(tmp_path / "m").detector.n_missing_ == sum(bool(i % 2 or i % 3) for i in range(300))
 
 
 def test_a_new_field_in_json_lines_is_a_new_feature(run: Any, tmp_path: Path) -> None:
     data = b'{"a": 1}\n' * 100 + b'{"a": 1, "b": 2}\n' * 20000 + b'{"a": 1, "c": 2.5}\n' * 10
     result = run("score", "-", "--save", tmp_path / "m", stdin=data * 2)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert svead_stream.load(tmp_path / "m").detector.feature_names_ == ["a", "b", "c"]
 
 

@@ -92,7 +92,7 @@ def test_scores_are_those_of_a_loop_wherever_batches_are_cut(
     answers = write(BY_ROW)
     monkeypatch.setattr(sources, "BLOCK", block)
     result = run("score", sensors, "-x", "fault", "--feedback", answers)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert scores_of(result.out) == expected
 
 
@@ -123,7 +123,7 @@ def test_a_file_of_any_shape_says_the_same(
     run: Any, sensors: Path, write: Any, expected: Any, name: str, answers: Any
 ) -> None:
     result = run("score", sensors, "-x", "fault", "--feedback", write(answers, name))
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert scores_of(result.out) == expected
 
 
@@ -205,7 +205,7 @@ def test_a_loaded_model_is_told_by_values_before_the_first_row(
 ) -> None:
     flags = [] if learn else ["--no-learn"]
     result = run("score", sensors, "-x", "fault", "--load", model, "--feedback", write(BY_VALUE), *flags)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     by_hand = svead_stream.load(model)
     by_hand.feedback_one({"heat": 6.5, "load": 6.0, "speed": 5.0}, True)
     by_hand.feedback_one({"heat": 3.0, "speed": 1.0}, False)
@@ -238,7 +238,7 @@ def test_a_row_without_values_among_answers_with_values_is_of_another_run(
     answers = write("row,time,heat,is_anomaly\n2,,3.5,1\n5,,,0\n" + f",{when(9)},,1\n")
     result = run("score", sensors, "-x", "fault", "--load", model, "--feedback", answers)
     assert [(seen, said) for seen, _, said, _ in taken] == [(1_200, True), (1_209, True)]
-    assert result.err == "1 answer was not used: line 3 is without values, beside others of an earlier run\n"
+    assert result.said == "1 answer was not used: line 3 is without values, beside others of an earlier run\n"
 
 
 def test_features_named_like_other_columns_have_a_prefix(run: Any, write: Any, tmp_path: Path, taken: Any) -> None:
@@ -253,7 +253,7 @@ def test_features_named_like_other_columns_have_a_prefix(run: Any, write: Any, t
     writer.writerow(["row", "is_anomaly", *map(column_of, names)])
     writer.writerow([3, 1, *range(6)])
     result = run("score", "-", "--load", saved, "--feedback", write(text.getvalue()), stdin=data)
-    assert (result.code, result.err) == (0, "")
+    assert (result.code, result.said) == (0, "")
     assert taken == [(300, dict(zip(names, map(float, range(6)), strict=True)), True, False)]
 
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_placed_is_told_at_the_end(
     run: Any, sensors: Path, write: Any, taken: Any, answers: str, told: str
 ) -> None:
     result = run("score", sensors, "-x", "fault", "--feedback", write(answers))
-    assert (result.code, result.err) == (0, told + "\n")
+    assert (result.code, result.said) == (0, told + "\n")
     assert len(result.lines) == 1_201
     assert len(taken) == answers.count("\n") - 1 - int(told.split()[0])
 
@@ -305,7 +305,7 @@ def test_values_that_are_those_of_the_row_leave_its_answer_in_place(
         run("score", sensors, "-x", "fault", "--feedback", write(text))
         for text in (f"row,heat,is_anomaly\n300,{heat!r},1\n", "row,is_anomaly\n300,1\n")
     )
-    assert (one.code, one.err, one.out) == (0, "", other.out)
+    assert (one.code, one.said, one.out) == (0, "", other.out)
 
 
 def test_answers_to_a_model_of_other_features_are_refused(run: Any, sensors: Path, write: Any, model: Path) -> None:
@@ -320,7 +320,7 @@ def test_answers_to_a_model_of_other_features_are_refused(run: Any, sensors: Pat
 def test_an_answer_of_which_the_model_knows_nothing_is_told(run: Any, sensors: Path, write: Any, model: Path) -> None:
     answers = write("heat,load,is_anomaly\n1e300,,1\n2,2,1\n")
     result = run("score", sensors, "-x", "fault", "--load", model, "--feedback", answers)
-    assert (result.code, result.err) == (
+    assert (result.code, result.said) == (
         0, "1 answer was not used: line 2 is about nothing that the model knows\n"
     )  # fmt: skip
 

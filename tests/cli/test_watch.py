@@ -115,4 +115,4 @@ def test_alerts_are_told_with_their_time(follow: Any, lines: list[str]) -> None:
 
 def test_a_watch_that_ends_within_the_burn_in_says_so(follow: Any, lines: list[str]) -> None:
     result = follow(HEADER + "".join(lines[:200]), [])
-    assert result.err == "200 rows\nno row could be an alert: the burn-in (--burn-in 256) was not over at the end\n"
+    assert result.said == "200 rows\nno row could be an alert: the burn-in (--burn-in 256) was not over at the end\n"

@@ -1,0 +1,65 @@
+"""Cells of any type as text: in JSON, and in a CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Missing = TypeVar("Missing", str, None)
+
+
+def dumps(value: Any) -> str:
+    """A value as JSON: what it has no type for as text, and numbers that it lacks as null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_texts(cells: pa.ChunkedArray, missing: Missing) -> list[str | Missing]:
+    """Each cell as JSON, or what stands for a missing one: decimals digit by digit, times in ISO 8601."""
+    kind = cells.type
+    if pa.types.is_dictionary(kind):
+        return json_texts(cells.cast(kind.value_type), missing)
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
+        return pc.fill_null(pc.cast(cells, pa.string()), missing).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+        texts = pc.cast(cells, pa.string()).to_pylist()
+        return [missing if text is None else f'"{text.replace(" ", "T")}"' for text in texts]
+    if pa.types.is_floating(kind):
+        return [missing if v is None else repr(v) if math.isfinite(v) else "null" for v in cells.to_pylist()]
+    return [missing if value is None else dumps(value) for value in cells.to_pylist()]
+
+
+def json_rows(table: pa.Table) -> list[bytes]:
+    """The rows as JSON objects."""
+    columns = []
+    for name, cells in zip(table.column_names, table.columns, strict=True):
+        key = dumps(name)
+        columns.append([f"{key}:{text}" for text in json_texts(cells, "null")])
+    return [f"{{{','.join(row)}}}".encode() for row in zip(*columns, strict=True)]
+
+
+def flat(table: pa.Table) -> pa.Table:
+    """The table with columns that a CSV can hold: lists and the like are JSON there."""
+    return pa.table([_flat(cells) for cells in table.columns], table.column_names)
+
+
+def _flat(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_nested(cells.type):
+        return pa.chunked_array([pa.array(json_texts(cells, None), pa.string())])
+    if pa.types.is_string_view(cells.type) or pa.types.is_dictionary(cells.type):
+        return cells.cast(pa.string())
+    return cells
