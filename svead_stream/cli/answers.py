@@ -20,12 +20,12 @@ from svead_stream.cli.columns import Columns
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.sources import Source
 from svead_stream.cli.tables import CsvOptions, read
+from svead_stream.cli.truth import truth
 from svead_stream.cli.words import counted, listed
 from svead_stream.judging import ConformalFilter
 
 ANSWER, ROW, TIME = "is_anomaly", "row", "time"
 PREFIX = "feature:"  # before the name of a feature that would be taken for one of these
-_REAL, _FALSE, _UNKNOWN = {"1", "1.0", "true", "yes"}, {"0", "0.0", "false", "no"}, {"", "?", "unknown", "nan"}
 _OR_VALUES = "; values alone are for a model that knows them: --load one"
 
 
@@ -89,12 +89,11 @@ class Answers:
         return answers
 
     def _said(self, cell: object, line: int) -> bool | None:
-        word = "" if cell is None else str(cell).strip().lower()
-        if word in _UNKNOWN:
-            return None
-        if word not in _REAL | _FALSE:
-            raise self._wrong(line, f"{shorten(cell)} is no answer: {ANSWER} is 1 or 0, or empty if nobody knows")
-        return word in _REAL
+        try:
+            return truth(cell)
+        except ValueError:
+            shown = shorten(cell)
+            raise self._wrong(line, f"{shown} is no answer: {ANSWER} is 1 or 0, or empty if nobody knows") from None
 
     def _rows(self) -> list[int | None]:
         rows = self._numbers(ROW)

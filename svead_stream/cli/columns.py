@@ -231,15 +231,3 @@ def with_numbers(batch: Batch, features: pa.Table) -> Batch:
         return batch
     columns |= {name: pa.chunked_array([pa.array(features[name].to_numpy(), from_pandas=True)]) for name in texts}
     return replace(batch, table=pa.table(columns))
-
-
-def labels(cells: pa.ChunkedArray, name: str) -> npt.NDArray[np.float64]:
-    """1 for an anomaly, 0 for none, NaN where nobody knows."""
-    if is_text(cells.type):
-        words = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
-        cells = pc.if_else(pc.equal(words, "true"), "1", pc.if_else(pc.equal(words, "false"), "0", words))
-    values, wrong = floats(cells)
-    if wrong.any():
-        cell = cells[int(np.flatnonzero(wrong)[0])].as_py()
-        raise click.UsageError(f"--label {name}: {cell!r} is neither 0 or 1 nor true or false")
-    return np.where(np.isnan(values), np.nan, (values != 0).astype(np.float64))

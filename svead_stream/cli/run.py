@@ -18,7 +18,7 @@ import pyarrow as pa
 import svead_stream
 from svead_stream.cli import summary
 from svead_stream.cli.answers import Answers
-from svead_stream.cli.columns import Columns, labels
+from svead_stream.cli.columns import Columns
 from svead_stream.cli.drafts import Drafts, writing
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.incidents import Change, IncidentLog
@@ -33,6 +33,7 @@ from svead_stream.cli.rejects import Rejects
 from svead_stream.cli.scoring import Scored, Scorer, detector_of
 from svead_stream.cli.sources import FIRST_ROWS, Source
 from svead_stream.cli.tables import Batch, CsvOptions, read
+from svead_stream.cli.truth import labels
 from svead_stream.cli.typed import Types
 from svead_stream.cli.typed_file import FORMATS as TYPED
 from svead_stream.cli.words import counted

@@ -190,13 +190,35 @@ def test_a_label_is_measured_and_never_learned(run: Any, sensors: Path, expected
     assert f"{found} of {truth.sum()} labelled rows among {alerts.sum()} alerts" in result.err
 
 
-@pytest.mark.parametrize(("words", "code"), [(("true", "false"), 0), (("1.0", ""), 0), (("good", "bad"), 2)])
-def test_labels_are_numbers_or_true_and_false(run: Any, words: tuple[str, str], code: int) -> None:
-    data = "a,y\n" + "".join(f"{i % 5},{words[i % 9 == 0]}\n" for i in range(50))
+@pytest.mark.parametrize(
+    "words", ["true false", "1.00 0.0", "Yes No", "anomaly normal", "1 0", "1.0 ?", "NaN 0", "<NA> unknown"]
+)
+def test_labels_are_numbers_or_words(run: Any, words: str) -> None:
+    anomaly, normal = words.split()
+    data = "a,y\n" + "".join(f"{i % 5},{normal if i % 9 else anomaly}\n" for i in range(500))
     result = run("score", "-", "--label", "y", stdin=data.encode())
-    assert result.code == code
-    if code:
-        assert "'bad' is neither 0 or 1 nor true or false" in result.err
+    assert result.code == 0, result.err
+    known = ("normal", "no", "0", "0.0", "false"), ("anomaly", "yes", "1", "1.0", "1.00", "true")
+    told = [any(word.lower() in some for word in (anomaly, normal)) for some in known]
+    expected = {
+        (True, True): "ROC AUC",
+        (False, True): "all rows that could be alerts are labelled as anomalies",
+        (True, False): "no row that could be an alert is labelled as an anomaly",
+        (False, False): "no row that could be an alert has a label",
+    }[told[0], told[1]]
+    assert expected in result.err
+
+
+@pytest.mark.parametrize("cell", ["0.3", "2", "-1", "bad"])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_what_is_no_label_is_named(run: Any, cell: str, format: str) -> None:
+    cells = [cell, "1"] * 20 if cell == "bad" else [float(cell), 1.0] * 20
+    table, out = pa.table({"a": range(40), "b": [1, 2] * 20, "y": cells}), pa.BufferOutputStream()
+    (pa.csv.write_csv if format == "csv" else pa.parquet.write_table)(table, out)
+    result = run("score", "-", "--label", "y", stdin=out.getvalue().to_pybytes())
+    assert result.code == 2
+    assert f"{cell}" in result.err
+    assert "is none of these: 1, true, yes or anomaly; 0, false, no or normal; empty if nobody knows" in result.err
 
 
 def test_a_saved_model_goes_on_as_if_it_had_never_stopped(run: Any, sensors: Path, expected: Any) -> None:
