@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from svead_stream import snapshot
 from svead_stream.errors import MissingExtra, SnapshotError
+from svead_stream.features import Features
+from svead_stream.frames import collected, is_events, refuse_text, table
 from svead_stream.geometry import FRAME_ROWS, bounded, frame_of, merge_cells, placed, score_table, spreads
 from svead_stream.kernels import batch as kernels
 from svead_stream.parameters import BATCH, check_int
@@ -22,7 +24,7 @@ from svead_stream.soundness import check_batch
 try:
     from sklearn.base import BaseEstimator, OutlierMixin
     from sklearn.utils import check_random_state
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 except ModuleNotFoundError as error:
     raise MissingExtra("SVEAD needs scikit-learn, which is not installed: pip install 'svead-stream[batch]'") from error
 
@@ -115,13 +117,13 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X
-            Array or data frame of shape (n_samples, n_features), float32 or float64 without a copy. NaN is a missing
-            value.
+            Array or data frame of shape (n_samples, n_features), float32 or float64 without a copy, or a list of dicts.
+            NaN is a missing value.
         y
             Ignored.
         """
         self.check_parameters()
-        X = bounded(validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"))
+        X = self._rows(X, reset=True)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         n, m = len(X), min(self.n_anchors, len(X))
         drawn = [X[rng.choice(n, m, replace=False)] for _ in range(self.n_partitions)]
@@ -133,6 +135,34 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         self.anomaly_scores_ = self.scores_of(X)
         self._set_offset(self.anomaly_scores_)
         return self
+
+    def _rows(self, X: Any, reset: bool = False, dtype: Any = (np.float64, np.float32)) -> NDArray[Any]:
+        """X as an array of floats; what holds text or dates is refused with the name of the column."""
+        X = collected(X)
+        options = {"dtype": dtype, "ensure_all_finite": "allow-nan"}
+        if is_events(X) and len(X):
+            return bounded(check_array(self._rows_of_events(X, reset), **options, input_name="X"))
+        refuse_text(X)
+        try:
+            return bounded(validate_data(self, X, reset=reset, **options))
+        except ValueError as error:
+            if "convert" in str(error):  # text among objects: this tells in which feature
+                table(X)
+            raise
+
+    def _rows_of_events(self, events: Any, reset: bool) -> F64:
+        """Dicts as rows in the order of the model's names; what one of them does not have is missing."""
+        names, matrix = table(events)
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"the events have the names {names!r}: features of an SVEAD are named by text")
+        if reset:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        known = getattr(self, "feature_names_in_", ())
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            fitted_to = ", ".join(map(repr, known)) or "an array without names"
+            raise ValueError(f"feature {unknown[0]!r} is not known: the model was fitted to {fitted_to}")
+        return Features(known).in_order(names, matrix)
 
     def check_parameters(self) -> None:
         """Refuse parameters that make no sense; `fit` does it first.
@@ -251,8 +281,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def anomaly_scores(self, X: Any, table: F64 | None = None) -> F64:
         """The paper's score of each row of X in the fitted cells, or what another `score_table` makes of them."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        return self.scores_of(X, table)
+        return self.scores_of(self._rows(X), table)
 
     def decision_function(self, X: Any) -> F64:
         """`score_samples` minus `offset_`: negative for outliers."""
@@ -270,7 +299,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def explain(self, X: Any) -> F64:
         """Share of each feature in the squared distances that make the score of each row; rows sum to 1."""
         check_is_fitted(self)
-        X = bounded(validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False))
+        X = self._rows(X, dtype=np.float64)
         weight = np.where(self.scales_ > 0, 1 / np.maximum(self.scales_, 1 / _FARTHEST), 0.0)
         slopes = np.nan_to_num(score_table(self.cells_)[..., kernels.SLOPE])
         shares = np.zeros(X.shape)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -36,11 +35,27 @@ def number(name: Hashable, value: Any) -> float:
             return _NAN
         except (TypeError, ValueError):
             pass
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise ValueError(
-        f"feature {name!r} has the value {shown}, which is not a number: encode it (for example one-hot) or drop it"
+        f"feature {name!r} has the value {brief(value)}, which is not a number: "
+        "encode it (for example one-hot) or drop it"
     )
+
+
+def check_event(x: Any) -> None:
+    """Raise a TypeError that says what to give, unless x has names and values, as a dict has, or a row of pandas."""
+    if isinstance(x, Mapping) or (hasattr(x, "items") and getattr(x, "ndim", 1) == 1):
+        return
+    many = "; rows of a table go to score_many, learn_many or judge_many" if hasattr(x, "__len__") else ""
+    raise TypeError(
+        f"the event is {brief(x)} ({type(x).__name__}): give a dict of feature names and numbers, such as "
+        f"{{'heat': 21.5}}{many}"
+    )
+
+
+def brief(value: Any) -> str:
+    """A value as an error message shows it."""
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
 def in_order(names: Iterable[Hashable]) -> list[Hashable]:
@@ -90,6 +105,8 @@ class Features:
 
     def pack(self, x: Mapping[Hashable, Any]) -> bytes:
         """An event as the bytes of a row, which are easy to compare."""
+        if type(x) is not dict:
+            check_event(x)
         if len(x) == len(self.index):
             try:
                 packed = self._pack(*self._get(x))
@@ -151,94 +168,3 @@ class Features:
             here = [name for name, v in zip(self.names, row.tolist(), strict=True) if math.isfinite(v)]
             return {name: 1 / len(here) for name in here}
         return dict(sorted(found.items(), key=itemgetter(1), reverse=True))
-
-
-def distinct(names: Iterable[Hashable]) -> list[Hashable]:
-    names = list(names)
-    if len(set(names)) != len(names):
-        raise ValueError(f"column names are not distinct: {names!r}")
-    return names
-
-
-def table(X: Any, names: Sequence[Hashable] | None = None) -> tuple[list[Hashable], NDArray[np.float64]]:
-    """Column names and a float64 matrix of a data frame (pandas, polars, pyarrow, ...) or a 2-D array, with its names.
-
-    What is missing, in whichever way, is NaN.
-    """
-    columns: Iterable[NDArray[Any] | list[Any]]
-    frame = _frame(X)
-    if frame is None:
-        array = _array(X)
-        names = _checked(names, range(array.shape[1]))
-        if array.dtype.kind in "fiub":
-            return names, np.ascontiguousarray(array, dtype=np.float64)
-        columns = (list(column) if array.dtype.kind in "mMc" else column.tolist() for column in array.T)
-    else:
-        names = _checked(names, frame.columns)
-        columns = map(_values, frame.iter_columns())
-    matrix = np.empty((len(X), len(names)))
-    for i, (name, column) in enumerate(zip(names, columns, strict=True)):
-        is_ready = isinstance(column, np.ndarray)
-        matrix[:, i] = column if is_ready else [number(name, value) for value in column]
-    return names, matrix
-
-
-def records(
-    X: Any, names: Sequence[Hashable] | None = None, keep_missing: bool = False
-) -> Iterator[dict[Hashable, Any]]:
-    """Rows of a data frame or a 2-D array as dictionaries, for detectors that take one event at a time.
-
-    Missing values are left out by default: river's detectors know them by their absence, and one NaN spoils a scaler
-    for good.
-    """
-    frame = _frame(X)
-    array = _array(X) if frame is None else None
-    names = _checked(names, range(array.shape[1]) if array is not None else frame.columns)
-    for row in array.tolist() if array is not None else frame.iter_rows():
-        event = zip(names, row, strict=True)
-        yield {name: value for name, value in event if keep_missing or not _is_missing(value)}
-
-
-def _frame(X: Any) -> Any:
-    """X as narwhals sees it, which knows many kinds of data frames; None if it is none."""
-    if isinstance(X, np.ndarray):
-        return None
-    import narwhals.stable.v2 as nw  # slow to import, and most streams are no frames
-
-    pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
-        X = pyarrow.Table.from_batches([X])
-    try:
-        frame = nw.from_native(X, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise ValueError(f"column names are not distinct: {' '.join(str(error).split())}") from None
-    if isinstance(frame, nw.LazyFrame):
-        raise TypeError(f"X is a lazy frame ({type(X).__module__}): its rows are not there yet, collect it first")
-    return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def _array(X: Any) -> NDArray[Any]:
-    array = np.asarray(X)
-    if array.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text made text of all numbers
-        array = np.asarray(X, dtype=object)
-    if array.ndim != 2:
-        raise ValueError(f"X has {array.ndim} dimensions: it must be a 2-D array or a data frame, one row per event")
-    return array
-
-
-def _checked(names: Sequence[Hashable] | None, own: Sequence[Hashable]) -> list[Hashable]:
-    """The names given for the columns, or else their own."""
-    checked = distinct(own if names is None else names)
-    if len(checked) != len(own):
-        raise ValueError(f"{len(checked)} feature_names for {len(own)} columns: give one name per column")
-    return checked
-
-
-def _values(column: Any) -> NDArray[Any] | list[Any]:
-    """A column of a frame as an array, if NumPy has a type of numbers for it, or else value by value."""
-    array: NDArray[Any] = column.to_numpy()
-    return array if array.dtype.kind in "fiub" else list(column.to_list())
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)

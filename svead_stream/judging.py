@@ -20,7 +20,8 @@ from river import base
 from svead_stream import parameters, snapshot
 from svead_stream.clock import Clock, seconds_of, seconds_of_many
 from svead_stream.errors import SnapshotError
-from svead_stream.features import records, table
+from svead_stream.features import brief, check_event
+from svead_stream.frames import collected, records, table
 from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, taking_answers
 from svead_stream.ranks import Ranks, rules_for
 from svead_stream.record import Incident, Reasons, Verdict, Verdicts
@@ -128,8 +129,7 @@ class ConformalFilter(base.AnomalyFilter):
         hold_off: float | str | None = parameters.HOLD_OFF.default,
         burn_in: float | str = parameters.BURN_IN.default,
     ) -> None:
-        if not isinstance(detector, Detector) or isinstance(detector, type):
-            raise TypeError(f"the detector {detector!r} has no score_one and learn_one: give an anomaly detector")
+        _check_detector(detector)
         self.detector = detector
         self.protect = protect
         self._settings: dict[str, Any] = {
@@ -287,6 +287,8 @@ class ConformalFilter(base.AnomalyFilter):
             Its `reasons` are the shares of the features, largest first, if it is an alert and the detector explains.
 
         """
+        if type(x) is not dict:
+            check_event(x)
         with self._lock:
             detector, ranks = self.detector, self._standing.ranks
             if t is None and ranks.needs_time:
@@ -317,8 +319,8 @@ class ConformalFilter(base.AnomalyFilter):
         Parameters
         ----------
         X
-            A 2-D array, or a data frame (pandas, polars, pyarrow): one row an event. Detectors that take one
-            event at a time get dictionaries without the missing values.
+            A 2-D array, or a data frame (pandas, polars, pyarrow; a lazy one is collected): one row an event; or a
+            list of dicts. Detectors that take one event at a time get dictionaries without the missing values.
         feature_names
             Names of the columns of an array; 0, 1, 2 ... without.
         t
@@ -327,7 +329,7 @@ class ConformalFilter(base.AnomalyFilter):
             Whether to learn the events and their scores; without, all are judged against what is known now.
 
         """
-        detector = self.detector
+        detector, X = self.detector, collected(X)
         if t is None and self._standing.ranks.needs_time:
             self._refuse_without_time()
         is_ours = isinstance(detector, JudgesMany)
@@ -446,6 +448,24 @@ class ConformalFilter(base.AnomalyFilter):
         from river import anomaly, preprocessing
 
         yield {"detector": preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1), "alert_rate": 0.05}
+
+
+def _check_detector(detector: Any) -> None:
+    """Raise a TypeError that says what to give in the place of what cannot be judged."""
+    is_class = isinstance(detector, type)
+    name = detector.__name__ if is_class else type(detector).__name__
+    if hasattr(detector, "fit") and not hasattr(detector, "learn_one"):
+        raise TypeError(
+            f"{name} is fitted to a data set and cannot follow a stream: use StreamingSVEAD(), or "
+            "StreamingSVEAD.from_batch(model, sample) to start from a fitted SVEAD"
+        )
+    if is_class:
+        raise TypeError(f"the detector is the class {name} itself: give an object of it, such as {name}()")
+    if isinstance(detector, Detector):
+        return
+    raise TypeError(
+        f"the detector {brief(detector)} has no score_one and learn_one: give StreamingSVEAD(), or a detector of river"
+    )
 
 
 def _monotone(times: NDArray[np.float64] | None, n: int, clock: Clock) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ Nothing is allocated by a size that the header claims before the bytes for it ar
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -65,6 +66,8 @@ def plain(value: Any) -> Any:
 
 def unpack(data: bytes, kind: str | None = None) -> tuple[str, dict[str, Any], Arrays]:
     """Kind, fields and arrays of a snapshot, or a SnapshotError; the arrays are copies."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a snapshot is bytes, not a {type(data).__name__}: load(path) reads one from a file")
     if len(data) < _PREFIX.size + _CHECKSUM:
         raise SnapshotError(f"{len(data)} bytes are too few for a snapshot: it is truncated, or something else")
     magic, version, length = _PREFIX.unpack_from(data)
@@ -191,6 +194,10 @@ def register(kind: type[S]) -> type[S]:
 
 def check_saveable(model: Any) -> None:
     """Refuse with a TypeError what could be written but not read again, or not be written at all."""
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class: save an object of it")
+    if isinstance(model, (str, os.PathLike)):
+        raise TypeError(f"{model!r} is no model: the model comes first, save(model, path)")
     if _registered.get(type(model).__name__) is not type(model):
         raise TypeError(
             f"a {type(model).__name__} cannot be saved and restored: use StreamingSVEAD, or a class with to_bytes and "
@@ -210,6 +217,10 @@ def save(model: Saveable, path: str | os.PathLike[str]) -> None:
     """
     check_saveable(model)
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder, create it first", str(target.parent))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file in it", str(target))
     data = model.to_bytes()
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Hashable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from river import base
 from svead_stream import parameters, snapshot
 from svead_stream.ensemble import Ensemble
 from svead_stream.errors import SnapshotError
-from svead_stream.features import Features, table
+from svead_stream.features import Features, brief
+from svead_stream.frames import table
 from svead_stream.kernels import layout
 from svead_stream.kernels.ranks import ALERT
 from svead_stream.memory import Size, short_and_long
@@ -203,7 +205,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         Parameters
         ----------
         X
-            2-D array or data frame (pandas, polars, pyarrow), one row per event.
+            2-D array or data frame (pandas, polars, pyarrow; a lazy one is collected), one row per event, or a list of
+            dicts.
         feature_names
             Names of the columns of an array; 0, 1, 2 ... without.
         """
@@ -321,7 +324,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         """
         if is_anomaly is None:
             return None
-        if is_anomaly not in (False, True):
+        if not isinstance(is_anomaly, (np.bool_, Real)) or is_anomaly not in (False, True):
             raise ValueError(f"is_anomaly={is_anomaly!r}: it must be True, False or None")
         with self._lock:
             self._features.set_row(self._features.pack(x))
@@ -347,6 +350,8 @@ class StreamingSVEAD(base.AnomalyDetector):
             The model of which both are copies, as it was then, so that what they share is not counted twice.
         """
         for model in (other,) if base is None else (other, base):
+            if not isinstance(model, StreamingSVEAD):
+                raise TypeError(f"only a StreamingSVEAD can be merged, not {brief(model)}")
             same_names = self._features.names == model._features.names
             if not (same_names and self._ensemble.has_the_anchors_of(model._ensemble)):
                 raise ValueError(
@@ -410,6 +415,8 @@ class StreamingSVEAD(base.AnomalyDetector):
         parameters
             Other parameters of the constructor, such as `normal_after`, `memory`, `seed`.
         """
+        if not hasattr(model, "anchors_"):
+            raise TypeError(f"the model is {brief(model)}: give an SVEAD that was fitted, such as SVEAD().fit(X)")
         t, m, d = model.anchors_.shape
         streaming = cls(n_partitions=t, n_anchors=m, scaling=model.scaling, **parameters)
         names = list(getattr(model, "feature_names_in_", range(d)))

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from svead_stream.features import records, table
+from svead_stream.frames import records, table
 
 NAN = float("nan")
 COLUMNS = {"b": [1.5, None, 3.0], "a": [1, 2, None], "c": [True, False, None], "d": [Decimal("0.5"), None, Decimal(2)]}
@@ -24,6 +24,7 @@ FRAMES = {
     "polars": lambda: pl.DataFrame(COLUMNS),
     "pyarrow": lambda: pa.table(COLUMNS),
     "pyarrow in chunks": lambda: pa.concat_tables([pa.table(COLUMNS).slice(0, 1), pa.table(COLUMNS).slice(1)]),
+    "polars, lazy": lambda: pl.LazyFrame(COLUMNS),
     "a batch of pyarrow": lambda: pa.RecordBatch.from_pydict(COLUMNS),
 }
 frames = pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
@@ -107,10 +108,19 @@ def test_arrays_and_lists_that_hold_no_numbers_are_named(X, shown):
         table(X, ["a", "b"])
 
 
-@pytest.mark.parametrize("read", [table, lambda X: next(records(X))])
-def test_a_lazy_frame_is_to_be_collected_first(read):
-    with pytest.raises(TypeError, match="collect it"):
-        read(pl.LazyFrame({"a": [1.0]}))
+def test_a_list_of_dicts_has_all_their_names_and_gaps_where_one_is_without():
+    names, matrix = table(EVENTS)
+    assert names == ["b", "a", "c", "d"]
+    np.testing.assert_array_equal(matrix, MATRIX)
+    assert list(records(EVENTS)) == EVENTS
+    assert list(records([{"a": None, "b": NAN, "c": 1}])) == [{"c": 1}]
+    assert list(records([{"a": None}], keep_missing=True)) == [{"a": None}]
+    assert table([])[1].shape == (0, 0)
+    for read in (table, lambda X, names: next(records(X, names))):
+        with pytest.raises(ValueError, match="leave feature_names out"):
+            read(EVENTS, list("abcd"))
+    with pytest.raises(ValueError, match="feature 'b' has the value 'x'"):
+        table([{"a": 1.0}, {"b": "x"}])
 
 
 @pytest.mark.parametrize("read", [table, lambda X: next(records(X))])
