@@ -18,7 +18,7 @@ from svead_stream.features import Features
 from svead_stream.frames import collected, is_events, refuse_text, table
 from svead_stream.geometry import FRAME_ROWS, bounded, frame_of, merge_cells, placed, score_table, spreads
 from svead_stream.kernels import batch as kernels
-from svead_stream.parameters import BATCH, check_int
+from svead_stream.parameters import BATCH, BatchScaling, check_int
 from svead_stream.soundness import check_batch
 
 try:
@@ -92,7 +92,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_partitions: int = _DEFAULT["n_partitions"],
         n_anchors: int = _DEFAULT["n_anchors"],
-        scaling: str = _DEFAULT["scaling"],
+        scaling: BatchScaling = _DEFAULT["scaling"],
         contamination: float | str = "auto",
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,

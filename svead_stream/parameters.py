@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 from svead_stream.spans import Span, rate, span
 
@@ -90,8 +90,11 @@ def check_int(name: str, value: Any, low: float, high: float = math.inf) -> None
 
 SEED = Parameter("seed", int, None, "Makes scores reproducible.", 0, 2**128, optional=True)
 
+Scaling = Literal["none", "std", "iqr", "range", "log", "mixed"]
+BatchScaling = Literal["none", "std", "iqr", "range"]
+
 _COMPARABLE = "How features are made comparable."
-SCALING = Parameter("scaling", str, "mixed", _COMPARABLE, choices=("none", "std", "iqr", "range", "log", "mixed"))
+SCALING = Parameter("scaling", str, "mixed", _COMPARABLE, choices=get_args(Scaling))
 
 # of StreamingSVEAD
 DETECTOR = (
@@ -167,7 +170,7 @@ TOP_FEATURES = Parameter("top_features", int, 3, "Features that an alert names."
 # of ConformalFilter, whose `window` is the alert window, and of what is told of an alert
 ALERTS = (ALERT_RATE, INCIDENT_RATE, HOLD_OFF, BURN_IN, ALERT_WINDOW, PROTECT, TOP_FEATURES)
 
-BATCH_SCALING = Parameter("scaling", str, "none", _COMPARABLE, choices=("none", "std", "iqr", "range"))
+BATCH_SCALING = Parameter("scaling", str, "none", _COMPARABLE, choices=get_args(BatchScaling))
 
 # of SVEAD, as far as commands have them
 BATCH = (

@@ -23,7 +23,7 @@ from collections.abc import Hashable, Mapping
 from importlib import import_module
 from numbers import Real
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,18 +234,40 @@ def save(model: Saveable, path: str | os.PathLike[str]) -> None:
         raise
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model from a file that `save` wrote, whichever kind it is."""
-    return from_bytes(Path(path).read_bytes())
+@overload
+def load(path: str | os.PathLike[str]) -> Any: ...
+@overload
+def load(path: str | os.PathLike[str], kind: type[S]) -> S: ...
+def load(path: str | os.PathLike[str], kind: type[Saveable] | None = None) -> Any:
+    """Read a model from a file that `save` wrote.
+
+    Parameters
+    ----------
+    path
+        The file.
+    kind
+        The class that the model is to be of, such as `ConformalFilter`, which editors and type checkers then know;
+        whichever it is by default.
+
+    Raises
+    ------
+    SnapshotError
+        If the file is no snapshot, damaged, of a newer version, or holds a model of another class.
+    """
+    return from_bytes(Path(path).read_bytes()) if kind is None else from_bytes(Path(path).read_bytes(), kind)
 
 
-def from_bytes(data: bytes) -> Any:
-    """The model in a snapshot, whichever kind it is."""
-    kind, _, _ = unpack(data)
-    if kind in _MODULES:
-        import_module(_MODULES[kind])
-    if kind not in _registered:
+@overload
+def from_bytes(data: bytes) -> Any: ...
+@overload
+def from_bytes(data: bytes, kind: type[S]) -> S: ...
+def from_bytes(data: bytes, kind: type[Saveable] | None = None) -> Any:
+    """The model in a snapshot, of whichever class, or of the one given: see `load`."""
+    found, _, _ = unpack(data, None if kind is None else kind.__name__)
+    if found in _MODULES:
+        import_module(_MODULES[found])
+    if found not in _registered:
         raise SnapshotError(
-            f"the snapshot holds a {kind!r}, which is not known here: upgrade svead-stream, or import its class"
+            f"the snapshot holds a {found!r}, which is not known here: upgrade svead-stream, or import its class"
         )
-    return _registered[kind].from_bytes(data)
+    return _registered[found].from_bytes(data)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from svead_spark.draw import SLOTS_PER_ROW, HeavyHitters, first_to_ring
 from svead_spark.workers import check_workers
 from svead_stream.batch import SVEAD
 from svead_stream.errors import SveadError
+from svead_stream.parameters import BatchScaling
 
 F64 = NDArray[np.float64]
 
@@ -73,7 +74,7 @@ def fit(
         sample of at least 1024 rows.
     """
     seed = secrets.randbits(31) if seed is None else seed
-    model = SVEAD(n_partitions, n_anchors, scaling, contamination, seed)
+    model = SVEAD(n_partitions, n_anchors, cast(BatchScaling, scaling), contamination, seed)
     model.check_parameters()
     names = features(df, columns)
     check_workers(df.sparkSession)
