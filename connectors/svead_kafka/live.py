@@ -227,6 +227,7 @@ class Record:
             "seconds": max(time.monotonic() - self._began, 1e-9),
             "written": time.strftime("%Y-%m-%d %H:%M"),
             "measured": None,
+            "answers": False,  # they come by the feedback topic
             "settings": {name: _plain(value) for name, value in settings.items() if not isinstance(value, dict)},
         }
 

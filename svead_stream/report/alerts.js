@@ -11,7 +11,7 @@ function alertColumns() {
     { name: "× threshold", value: (a) => a.strength ?? Infinity, show: (a) => times(a.strength), class: "number", optional: true },
     ...(data.truth ? [{ name: "Truth", value: (a) => a.label ?? -1, show: (a) => ["normal", "anomaly"][a.label] ?? "–", class: "truth" }] : []),
     { name: "Due to", value: (a) => a.features[0]?.name ?? "", fill: addReasons, class: "top", up: true },
-    answerColumn((a) => a, (a) => `Alert of row ${whole(a.row)}`),
+    ...(takesAnswers ? [answerColumn((a) => a, (a) => `Alert of row ${whole(a.row)}`)] : []),
   ];
 }
 
@@ -29,7 +29,7 @@ function alertTable() {
     key: (a) => a.row,
     link: (a) => `alert-${a.row}`,
     columns: alertColumns,
-    order: { name: "× threshold", down: true },
+    order: { name: isLive ? "Row" : "× threshold", down: true },
     detail: alertDetail,
     opens: (a) => { mark("alert", a && a.row); setAddress(a ? `#alert-${a.row}` : ""); },
     features: (a) => a.features.slice(0, 3).map((f) => f.name),

@@ -1,7 +1,8 @@
 // What a person says of alerts: real, or a false alarm. Kept with the page, and written to a file for --feedback.
 
 const answers = new Map(); // by the row of the alert: true if it was real
-const INVITATION = " Say which were real: later runs learn from it.";
+const takesAnswers = data.answers !== false; // there is something that can be done with them
+const INVITATION = takesAnswers ? " Say which were real: later runs learn from it." : "";
 
 const strength = (alert) => alert.strength ?? Infinity;
 const strongestAlerts = new Map();

@@ -4,6 +4,7 @@
 if (devicePixelRatio < 2) Object.defineProperty(window, "devicePixelRatio", { value: 2, configurable: true });
 
 let data = JSON.parse(document.getElementById("data").textContent);
+const isLive = "key" in data; // newer data will come: the newest are first in tables
 const SVG = "http://www.w3.org/2000/svg";
 const at = (id) => document.getElementById(id);
 const say = (id, text) => { if (at(id).textContent !== text) at(id).textContent = text; }; // what is the same is not read out again

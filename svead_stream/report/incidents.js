@@ -17,7 +17,7 @@ function incidentColumns() {
     { name: "Peak", value: (i) => i.peak, show: (i) => exact(i.peak), class: "number" },
     ...(data.truth ? [{ name: "Truth", value: (i) => Number(i.truth ?? -1), show: (i) => truthText(i.truth), class: "truth" }] : []),
     { name: "Due to", value: (i) => i.features[0]?.name ?? "", fill: addBlamed, class: "top", up: true },
-    answerColumn(strongestAlert, (i) => `Incident ${whole(i.number)}`),
+    ...(takesAnswers ? [answerColumn(strongestAlert, (i) => `Incident ${whole(i.number)}`)] : []),
   ];
 }
 
@@ -38,7 +38,7 @@ function incidentTable() {
     key: (i) => i.number,
     link: (i) => `incident-${i.number}`,
     columns: incidentColumns,
-    order: { name: "Start", down: false },
+    order: { name: "Start", down: isLive },
     detail: incidentDetail,
     opens: (i) => {
       mark("incident", i && i.number);
@@ -54,7 +54,7 @@ function incidentTable() {
   tables.incidents.draw();
   const none = nothingJudged() || (data.alerts && "None of the alerts was rare enough to open one");
   say("incidents-note", !total ? "There were none." + (none ? ` ${none}.` : "")
-    : strongest(kept.length, total) + (open ? `${whole(open)} still open at the end. ` : "")
+    : strongest(kept.length, total) + (open ? `${whole(open)} still open${isLive ? "" : " at the end"}. ` : "")
       + (data.truth ? `${whole(hits)} of ${whole(total)} with a labelled anomaly. ` : "") + "Click one to see more of it, here and in the charts." + INVITATION);
 }
 

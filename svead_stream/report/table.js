@@ -114,6 +114,7 @@ function makeFilters(place, id, changed) {
     draw(all, features, labelled, n) {
       place.hidden = !all.length;
       truth.hidden = !labelled;
+      answer.hidden = !takesAnswers;
       const known = new Set([...feature.options].map((option) => option.value));
       for (const name of new Set(all.flatMap((row) => features(row).slice(0, 3)))) if (!known.has(name)) add(feature, "option", { value: name }, name);
       found.textContent = n < all.length ? `${whole(n)} of ${whole(all.length)}` : "";

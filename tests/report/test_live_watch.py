@@ -180,7 +180,7 @@ def test_a_file_that_grows_is_seen_to_grow(window: Any, lines: list[str], tmp_pa
         assert found is not None
         visit(window, found[0])
         until(lambda: rows(window) == 910)
-        assert ends(window)[-1] == "open"
+        assert ends(window)[0] == "open"  # the newest is first
         window.execute_script("setView(axis.min + 600 * 60, axis.min + 960 * 60)")
         seen = texts(window, "#view")
         with path.open("a") as file:
