@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -116,3 +117,24 @@ def test_alerts_are_told_with_their_time(follow: Any, lines: list[str]) -> None:
 def test_a_watch_that_ends_within_the_burn_in_says_so(follow: Any, lines: list[str]) -> None:
     result = follow(HEADER + "".join(lines[:200]), [])
     assert result.said == "200 rows\nno row could be an alert: the burn-in (--burn-in 256) was not over at the end\n"
+
+
+def test_where_a_live_page_cannot_be_is_a_line_that_says_why(run: Any, sensors: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("watch", sensors, "--serve", port)
+    assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert f"--serve {port}: cannot listen there (Address already in use), give another port" in result.err
+    result = run("watch", "--serve", sensors, "--serve-token", "short")  # the port may be left out before the file, too
+    assert "the token of --serve has 5 characters: give 16 or more, or none" in result.err
+    assert "it must be PORT or HOST:PORT" in run("watch", sensors, "--serve=here").err
+
+
+def test_the_address_of_a_live_page_is_told_but_no_token_that_was_given(
+    follow: Any, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SVEAD_SERVE_TOKEN", "correct-horse-battery")
+    result = follow(HEADER + "".join(lines[:10]), [], "--serve", "0")
+    assert result.code == 0
+    told = r"live page: http://127\.0\.0\.1:\d+/\?token= and the token that was given"
+    assert re.fullmatch(told, result.err.splitlines()[0])

@@ -181,13 +181,14 @@ def test_a_file_that_grows_is_seen_to_grow(window: Any, lines: list[str], tmp_pa
         visit(window, found[0])
         until(lambda: rows(window) == 910)
         assert ends(window)[0] == "open"  # the newest is first
-        window.execute_script("setView(axis.min + 600 * 60, axis.min + 960 * 60)")
+        window.execute_script("document.querySelector('#incidents tr.row').click()")  # opens it, and zooms to it
         seen = texts(window, "#view")
         with path.open("a") as file:
             file.write("".join(lines[911:]))
         until(lambda: rows(window) == 1_000)
         assert "open" not in ends(window)
         assert texts(window, "#view") == seen
+        assert texts(window, "#incidents tr.open td[data-name='End']") == ends(window)[:1]
         assert HOSTILE[0] in texts(window, "body")[0]
         assert window.execute_script("return window.hacked") is None
         assert window.get_log("browser") == []
