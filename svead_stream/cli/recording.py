@@ -12,11 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from svead_stream.cli.columns import Columns
+from svead_stream.cli.command_line import command_line
 from svead_stream.cli.scoring import Scored
+from svead_stream.cli.words import listed
 from svead_stream.clock import Clock
 from svead_stream.report import Alert, Recorder
 from svead_stream.report.record import N_FEATURES, N_VALUES
 
+_N_LISTED = 40  # columns that are named
 _N_CONTEXT = 8  # columns that are shown beside the features of an alert
 
 
@@ -64,6 +67,22 @@ class Recording:
             if recorder.wants(verdicts.scores[i] / threshold if threshold > 0 else np.inf):
                 recorder.add_alert(self._alert(name, scored, i, others, truth))
         self._n_rows += n
+
+    def made(self, rejected: int) -> dict[str, str]:
+        """How the report came to be: what was run, and which columns were used or not, and why."""
+        columns = self._columns
+        names = list(self._recorder.series.names)
+        left_out = [f"{name} ({why})" for name, why in columns.left_out.items()]
+        left_out += [f"{name} (left out by --ignore)" for name in columns.ignore]
+        told = {
+            "command": command_line(),
+            "features": listed(names, _N_LISTED),
+            "clock": columns.clock or "none",
+            "label": columns.label,
+            "not used": listed(left_out, _N_LISTED),
+            "rows rejected": f"{rejected:,}",
+        }
+        return {name: value for name, value in told.items() if value}
 
     def _others(self, scored: Scored) -> list[str]:
         """The first few columns that are neither features nor the clock: they may say what an event is about."""

@@ -45,7 +45,7 @@ function alertTable() {
 }
 
 function addReasons(cell, { features }) {
-  for (const { name, value, share, usual } of features.slice(0, 3)) {
+  for (const { name, value, share, usual } of toBlame(features)) {
     const first = share === features[0].share, chip = add(cell, "span", { class: "chip" }, first ? `${name} = ${short(value)} ` : name + " ");
     if (!first || usual) add(chip, "i", {}, first ? `usually ${short(usual[1])}` : percent(share));
     cell.append(" ");

@@ -24,8 +24,9 @@ function placeOf(row) {
   return t.start[bin] + (t.end[bin] - t.start[bin]) * part;
 }
 
-const placeOfIncident = (i) => axis.timed && i.start !== null && i.end !== null ? [i.start, i.end] : [placeOf(i.row), placeOf(i.last)];
-const placeOfAlert = (a) => axis.timed && a.time !== null ? a.time : placeOf(a.row);
+const onAxis = (t) => axis.timed && t !== null && t <= axis.max; // what is later comes from a clock that was wrong
+const placeOfIncident = (i) => onAxis(i.start) && onAxis(i.end) ? [i.start, i.end] : [placeOf(i.row), placeOf(i.last)];
+const placeOfAlert = (a) => onAxis(a.time) ? a.time : placeOf(a.row);
 
 // Bins of so many rows as points of a chart: where they stand, and which bins they are; -1 breaks the line in a gap.
 function pointsOf(width) {

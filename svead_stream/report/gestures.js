@@ -5,7 +5,8 @@ window.addEventListener("scroll", () => { scrolledAt = performance.now(); }, { p
 
 // A drag selects what to zoom to, which is the chart's own; with shift it moves what is seen.
 function gestures() {
-  return { mousedown: (u, _, handler) => (event) => event.shiftKey ? drag(u, event) : handler(event), dblclick: () => resetView };
+  const reset = () => { clearTimeout(pressed); resetView(); };
+  return { mousedown: (u, _, handler) => (event) => event.shiftKey ? drag(u, event) : handler(event), dblclick: () => reset };
 }
 
 function selected(u) {
@@ -41,14 +42,19 @@ function wheel(event, place) {
   else zoom(1.25 ** Math.sign(by), place);
 }
 
-// A press on an alert or on an incident opens it in its table.
+// A press on an alert or on an incident opens it in its table, unless it becomes a double one.
+let pressed = null;
+
 function press(chart, event) {
   const u = chart.plot, left = event.clientX - u.over.getBoundingClientRect().left;
   const off = (x) => Math.abs(u.valToPos(x, "x") - left);
   const alerts = data.table.filter((a) => off(placeOfAlert(a)) < 7).sort((a, b) => off(placeOfAlert(a)) - off(placeOfAlert(b)) || b.score - a.score);
   const incident = data.incidents.kept.find((i) => { const [from, to] = placeOfIncident(i).map((x) => u.valToPos(x, "x")); return from - 3 <= left && left <= to + 3; });
-  if (incident) tables.incidents.reveal(incident.number);
-  else if (alerts.length) tables.alerts.reveal(alerts[0].row);
+  clearTimeout(pressed);
+  pressed = setTimeout(() => {
+    if (incident) tables.incidents.reveal(incident.number);
+    else if (alerts.length) tables.alerts.reveal(alerts[0].row);
+  }, 250);
 }
 
 // One finger moves the cursor, two zoom and move; up and down the page scrolls.

@@ -59,7 +59,7 @@ function incidentTable() {
 }
 
 function addBlamed(cell, incident) {
-  for (const { name, share } of incident.features.slice(0, 3)) {
+  for (const { name, share } of toBlame(incident.features)) {
     const chip = add(cell, "span", { class: "chip" }, name + " ");
     add(chip, "i", {}, percent(share));
     cell.append(" ");

@@ -1,6 +1,7 @@
 // A table that is sorted by any column, filtered, searched and saved as CSV, with more to see of a row that is opened.
 
 const PAGE = 25, MORE_ROWS = 200; // rows shown at first, and more at a click
+const ON_PAPER = 30; // rows that are printed, as the style sheet has it
 const tables = {};
 
 // `rows` tells the rows, `key` what a row is known by, whatever is drawn anew. A column has a name, a value to sort by, and
@@ -16,14 +17,15 @@ function makeTable(id, { rows, key, link, columns, order, detail, opens, feature
   function drawHead() {
     if (columns().map((c) => c.name).join("\n") === heads.map((h) => h.name).join("\n")) return;
     head.replaceChildren();
-    heads = columns().map(({ name, up, optional }) => {
-      const cell = add(head, "th", { scope: "col", class: optional ? "optional" : "" });
+    heads = columns().map(({ name, up, ...column }) => {
+      const cell = add(head, "th", { scope: "col", class: classOf(column) });
       const button = add(cell, "button", { type: "button" }, name), arrow = add(button, "span", { class: "arrow", "aria-hidden": "true" });
       button.addEventListener("click", () => { sorted = { name, down: sorted.name === name ? !sorted.down : !up }; fill(); });
       return { name, cell, arrow };
     });
   }
 
+  const classOf = (column) => [column.class, column.optional && "optional"].filter(Boolean).join(" ");
   const compare = (column, down) => (a, b) => {
     const u = column.value(a), v = column.value(b);
     const by = typeof u === "string" ? u.localeCompare(v, undefined, { numeric: true }) : u === v ? 0 : u < v ? -1 : 1;
@@ -48,15 +50,16 @@ function makeTable(id, { rows, key, link, columns, order, detail, opens, feature
     const lines = document.createDocumentFragment();
     for (const row of list.slice(0, shown)) addLine(lines, row, used);
     body.replaceChildren(lines);
+    const printed = Math.min(shown, ON_PAPER);
+    say(id + "-printed", printed < list.length ? `Printed are the first ${whole(printed)} of ${whole(list.length)}.` : "");
     more.hidden = shown >= list.length;
     more.textContent = `Show more (${whole(Math.max(list.length - shown, 0))})`;
   }
 
   function addLine(parent, row, used) {
-    const open = key(row) === opened, line = add(parent, "tr", { class: open ? "row open" : "row", id: link(row) });
+    const open = key(row) === opened, line = add(parent, "tr", { class: open ? "row open" : "row", id: "row-" + link(row) }); // not the link: the browser would go there itself
     used.forEach((column, k) => {
-      const names = [column.class, column.optional && "optional"].filter(Boolean).join(" ");
-      const cell = add(line, "td", { class: names, "data-name": column.name });
+      const cell = add(line, "td", { class: classOf(column), "data-name": column.name });
       if (k === 0) add(cell, "a", { href: "#" + link(row), "aria-expanded": open }, column.show(row)).addEventListener("click", (event) => event.preventDefault());
       else if (column.fill) column.fill(cell, row);
       else cell.textContent = column.show(row);
@@ -86,8 +89,9 @@ function makeTable(id, { rows, key, link, columns, order, detail, opens, feature
       fill();
       while (list.indexOf(row) >= shown) shown += MORE_ROWS;
       openRow(row);
-      at(link(row)).scrollIntoView({ block: "center" });
-      at(link(row)).querySelector("a").focus({ preventScroll: true });
+      const line = at("row-" + link(row));
+      line.scrollIntoView({ block: "center" });
+      line.querySelector("a").focus({ preventScroll: true });
     },
   };
 }
@@ -129,6 +133,7 @@ const plainCell = (value) => value === null || value === undefined ? "" : typeof
 const quoted = (text) => /[",;|\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 const asLines = (lines) => lines.map((cells) => cells.map((cell) => quoted(String(cell))).join(",") + "\n").join("");
 const asCsv = (file, rows) => asLines([file.map(([name]) => plainCell(name)), ...rows.map((row) => file.map(([, of]) => plainCell(of(row))))]);
+const toBlame = (features) => features.filter((f, k) => k === 0 || f.share >= 0.1).slice(0, 3); // those worth a look
 const topText = (features) => features.slice(0, 3).map(({ name, share }) => `${name} (${percent(share)})`).join("; ");
 
 const nothingJudged = () => data.rows && data.burn_in >= data.rows

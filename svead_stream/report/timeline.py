@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from svead_stream.clock import shown
-from svead_stream.report.bins import Bins, digits
+from svead_stream.report.bins import Bins, Numbers, digits
 
+_MOST_WRONG = 0.1  # part of the bins whose times may be from the future
 N_BINS = 4096  # about four times the pixels of a wide screen, so that there is something to zoom to
 
 _JOINS = {
@@ -69,6 +70,9 @@ class Timeline:
     def to_json(self) -> dict[str, Any]:
         """Lists for drawing, one element a bin."""
         bins, clock = {name: self._bins[name][0] for name in _JOINS}, self._clock()
+        goes_back = self._goes_back
+        if goes_back:
+            bins, goes_back = _set_right(bins)
         return {
             "width": self._bins.width,
             "low": digits(bins["low"]),
@@ -77,7 +81,7 @@ class Timeline:
             "alerts": bins["alerts"].astype(int).tolist(),
             "threshold": digits(bins["threshold"]),
             "clock": clock,
-            "goes_back": self._goes_back,
+            "goes_back": goes_back,
             "start": clock and _milliseconds(bins["start"]),
             "end": clock and _milliseconds(bins["end"]),
             "pause": clock and _milliseconds(bins["pause"]),
@@ -85,11 +89,25 @@ class Timeline:
 
     def _clock(self) -> str | None:
         """How times are shown: as "dates", as they are written elsewhere, or as "seconds" from no known moment on."""
-        start, end = self._bins["start"], self._bins["end"]
+        start = self._bins["start"]
         if np.isnan(start).all():
             return None
-        ends = (shown(float(np.nanmin(start))), shown(float(np.nanmax(end))))
+        ends = (shown(float(np.nanmin(start))), shown(float(np.nanmax(start))))
         return "dates" if all(isinstance(end, str) for end in ends) else "seconds"
+
+
+def _set_right(bins: dict[str, Numbers]) -> tuple[dict[str, Numbers], bool]:
+    """Bins with times from the future in a few of them brought back; and whether times go back all the same.
+
+    A clock that once told the wrong time, until it was set right, must not spoil the axis of the whole run.
+    """
+    later = np.fmin.accumulate(np.append(bins["start"][1:], np.nan)[::-1])[::-1]  # the first of all later times
+    wrong = bins["end"] > later
+    if np.mean(wrong) > _MOST_WRONG:
+        return bins, True
+    start, end = np.fmin(bins["start"], later), np.fmin(bins["end"], later)
+    pause = np.where(wrong | np.append(False, wrong[:-1]), np.nan, bins["pause"])
+    return bins | {"start": start, "end": end, "pause": pause}, False
 
 
 def _milliseconds(times: npt.NDArray[np.float64]) -> list[float | None]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 from svead_stream.record import Incident
 from svead_stream.report import Alert, Recorder, render
@@ -83,6 +85,11 @@ def page(recorder: Recorder, **change: Any) -> str:
         "settings": {"alert_rate": 0.01, "half_life": None},
     }
     return render(data | change)
+
+
+def wait(browser: Any, condition: Callable[[], bool]) -> None:
+    """Until it holds."""
+    WebDriverWait(browser, 30, 0.05).until(lambda _: condition())
 
 
 def labels(browser: Any) -> list[str]:

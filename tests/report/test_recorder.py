@@ -78,6 +78,21 @@ def test_times_are_dates_where_they_look_like_it(times: np.ndarray | None, clock
     assert (drawn["start"] is None) == (clock is None)
 
 
+@pytest.mark.parametrize(("wrong", "goes_back"), [(100, False), (1_500, True)])
+def test_a_few_times_from_the_future_do_not_spoil_the_axis(wrong: int, goes_back: bool) -> None:
+    times = MARCH + 60.0 * np.arange(3_000)
+    times[200 : 200 + wrong] = MARCH + 1e9
+    timeline = Timeline()
+    for part in np.array_split(np.arange(3_000), 7):
+        timeline.add(np.ones(len(part)), np.zeros(len(part), dtype=bool), np.ones(len(part)), times[part])
+    drawn = timeline.to_json()
+    assert drawn["goes_back"] == goes_back
+    if not goes_back:
+        assert drawn["start"] == sorted(drawn["start"])
+        assert (drawn["start"][199], drawn["end"][250]) == (times[199], times[300])
+        assert max(pause for pause in drawn["pause"] if pause is not None) == 60
+
+
 def test_rows_with_and_without_a_clock_can_follow_each_other() -> None:
     timeline = Timeline()
     for times in (None, np.array([MARCH]), None, np.array([MARCH + 1])):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import HOSTILE, page, recorded, text, texts
+from pages import HOSTILE, page, recorded, text, texts, wait
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
@@ -70,7 +70,7 @@ def test_a_click_on_a_mark_of_a_chart_opens_its_alert(show: Any) -> None:
         left = browser.execute_script(f"return charts[{chart}].plot.valToPos(placeOf(750), 'x')")
         over = browser.find_elements(By.CSS_SELECTOR, ".u-over")[chart + 1]  # the first is that of the strip
         ActionChains(browser).move_to_element_with_offset(over, left - over.size["width"] / 2, 0).click().perform()
-        assert text(browser, "#alerts tr.open td") == "750"
+        wait(browser, lambda: texts(browser, "#alerts tr.open td:first-child") == ["750"])
         browser.execute_script("tables.alerts.reveal(300); window.scrollTo(0, 0)")
 
 

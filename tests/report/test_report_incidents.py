@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import HOSTILE, MARCH, page, recorded, text, texts
+from pages import HOSTILE, MARCH, page, recorded, text, texts, wait
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
@@ -98,7 +98,7 @@ def test_a_click_on_a_band_opens_its_incident(show: Any) -> None:
     left = browser.execute_script("return charts[0].plot.valToPos(840, 'x')")
     over = browser.find_element(By.CSS_SELECTOR, "#score-chart .u-over")
     ActionChains(browser).move_to_element_with_offset(over, left - over.size["width"] / 2, 0).click().perform()
-    assert text(browser, "#incidents tr.open td") == "5"
+    wait(browser, lambda: texts(browser, "#incidents tr.open td:first-child") == ["5"])
     assert browser.current_url.endswith("#incident-5")
 
 
