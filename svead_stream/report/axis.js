@@ -28,9 +28,15 @@ const onAxis = (t) => axis.timed && t !== null && t <= axis.max; // what is late
 const placeOfIncident = (i) => onAxis(i.start) && onAxis(i.end) ? [i.start, i.end] : [placeOf(i.row), placeOf(i.last)];
 const placeOfAlert = (a) => onAxis(a.time) ? a.time : placeOf(a.row);
 
+// The first and the last time of a bin of so many rows, and the longest pause before one of them.
+function timesOf(width, bin) {
+  const t = data.timeline, many = width / t.width, of = (list) => list.slice(bin * many, (bin + 1) * many);
+  return { start: of(t.start).find((s) => s !== null), end: of(t.end).findLast((e) => e !== null), pause: most(of(t.pause)) ?? 0 };
+}
+
 // Bins of so many rows as points of a chart: where they stand, and which bins they are; -1 breaks the line in a gap.
 function pointsOf(width) {
-  const t = data.timeline, many = width / t.width, xs = [], bins = [];
+  const xs = [], bins = [];
   const put = (x, bin) => { xs.push(x); bins.push(bin); };
   let before = null;
   for (let bin = 0; bin * width < data.rows; bin++) {
@@ -38,8 +44,7 @@ function pointsOf(width) {
       put((bin * width + 1 + Math.min((bin + 1) * width, data.rows)) / 2, bin);
       continue;
     }
-    const range = [bin * many, (bin + 1) * many], pause = t.pause.slice(...range).reduce((a, b) => Math.max(a, b ?? 0), 0);
-    const start = t.start.slice(...range).find((s) => s !== null), end = t.end.slice(...range).findLast((e) => e !== null);
+    const { start, end, pause } = timesOf(width, bin);
     if (start === undefined) continue; // no time is known
     const gap = pause > axis.gap, within = gap && (before === null || start - before < 0.999 * pause);
     if (gap && !within) put((before + start) / 2, -1);

@@ -5,6 +5,7 @@ const AT_ONCE = 6, MORE = 24; // charts of features that are shown at first, and
 const BLAMED = 0.2; // share from which on an alert is marked in the chart of a feature
 let charts = []; // those on the page, the one of the scores first
 let nFeatures = AT_ONCE;
+let pointRows = 0; // rows for which there is a point now
 
 const ratio = () => uPlot.pxRatio;
 const chartWidth = () => at("charts").clientWidth;
@@ -12,7 +13,7 @@ const mostTicks = (u) => Math.max(2, Math.floor(u.bbox.width / ratio() / 88));
 const fits = (u, x) => u.valToPos(x, "x") < u.bbox.width / ratio() - 6;
 
 function makeChart(parent, { name, height, labelled, series, bands = [], range }) {
-  const chart = { name, height, points: { xs: [], bins: [] }, values: {} };
+  const chart = { name, points: { xs: [], bins: [] }, bins: {} };
   chart.box = add(parent, "div", { class: "chart" });
   const head = add(chart.box, "div", { class: "chart-head" });
   chart.title = add(head, "h3", {}, name);
@@ -59,15 +60,15 @@ const stepped = () => uPlot.paths.stepped({ align: 1 });
 
 function drawCharts() {
   if (!charts.length) charts = [scoreChart()];
-  const known = new Map(charts.slice(1).map((chart) => [chart.name, chart]));
-  const shown = [...known.keys(), ...data.features.kept.map((f) => f.name).filter((name) => !known.has(name))].slice(0, nFeatures);
+  const known = new Set(charts.slice(1).map((chart) => chart.name)), kept = new Map(data.features.kept.map((f) => [f.name, f]));
+  const shown = [...known, ...[...kept.keys()].filter((name) => !known.has(name))].slice(0, nFeatures);
   for (const name of shown) if (!known.has(name)) charts.push(featureChart(name));
-  const rest = data.features.kept.length - shown.length;
+  for (const chart of charts.slice(1)) chart.feature = kept.get(chart.name) ?? chart.feature;
+  const rest = kept.size - shown.length;
   at("features-more").hidden = rest <= 0;
   say("features-more", rest <= MORE ? `Show ${count(rest, "more feature")}` : `Show ${MORE} of ${count(rest, "more feature")}`);
-  const points = pointsOf(data.features.width), features = new Map(data.features.kept.map((f) => [f.name, f]));
-  fillScores(charts[0]);
-  for (const chart of charts.slice(1)) if (features.has(chart.name)) fillFeature(chart, features.get(chart.name), points);
+  fillCharts();
+  describe();
 }
 
 function scoreChart() {
@@ -86,44 +87,41 @@ function featureChart(name) {
     return [min - margin, max + margin];
   };
   return makeChart(at("feature-charts"), {
-    name, height: 104, labelled: false, range: padded,
+    name, height: { 1: 190, 2: 150 }[data.features.kept.length] ?? 104, labelled: false, range: padded, // few have more room
     series: [{ ...hidden, paths: stepped() }, { ...hidden, paths: stepped() }, hidden, hidden, line("blue")],
     bands: [{ series: [1, 2], fill: () => palette.usual }, { series: [3, 4], fill: () => palette.band }],
   });
 }
 
-function fillScores(chart) {
-  const t = data.timeline;
-  chart.points = pointsOf(t.width);
-  const of = (values) => chart.points.bins.map((bin) => bin < 0 ? null : values[bin]);
-  const thin = t.width > 1;
-  chart.plot.setData([chart.points.xs, ...(thin ? [of(t.high), of(t.low)] : [[], []]), of(t.mean), of(t.threshold)]);
-  const top = t.high.reduce((best, v, i) => v !== null && (best < 0 || v > t.high[best]) ? i : best, -1);
-  chart.place.setAttribute("aria-label", top < 0 ? "No scores." : `Scores ${stretchOfRun()}. The highest is ${short(t.high[top])}, at `
-    + `${textOf(placeOf(top * t.width + 1))}. ${count(data.incidents.total, "incident")} and ${count(data.alerts, "alert")} are marked.`);
+function fillCharts() {
+  pointRows = rowsAPoint();
+  const all = new Map(); // charts of the same bins have the same points
+  for (const chart of charts) {
+    const bins = chart.bins = chart.feature ? featureBins(chart.feature, pointRows) : scoreBins(pointRows);
+    if (!all.has(bins.width)) all.set(bins.width, pointsOf(bins.width));
+    chart.points = all.get(bins.width);
+    const of = (values) => chart.points.bins.map((bin) => bin < 0 ? null : values[bin]), none = [];
+    const range = bins.width > 1 ? [of(bins.high), of(bins.low)] : [none, none];
+    chart.plot.setData(chart.feature ? [chart.points.xs, of(bins.usualHigh), of(bins.usualLow), ...range, of(bins.mean)]
+      : [chart.points.xs, ...range, of(bins.mean), of(bins.threshold)]);
+  }
 }
 
-function fillFeature(chart, feature, points) {
-  const { low, high, mean, usual, missing } = feature;
-  const usualLow = spread(usual, usual.low, mean.length), usualHigh = spread(usual, usual.high, mean.length);
-  chart.points = points;
-  chart.feature = feature;
-  chart.values = { usualLow, usualHigh, width: data.features.width };
-  const of = (values) => points.bins.map((bin) => bin < 0 ? null : values[bin]);
-  chart.plot.setData([points.xs, of(usualHigh), of(usualLow), ...(low ? [of(high), of(low)] : [[], []]), of(mean)]);
-  chart.alerts = data.table.filter((a) => a.features.some((f) => f.name === chart.name && f.share >= BLAMED));
-  const known = (high ?? mean).filter((v) => v !== null), least = (low ?? mean).filter((v) => v !== null);
-  chart.place.setAttribute("aria-label", !known.length ? `${chart.name}: no values.`
-    : `${chart.name} ${stretchOfRun()}: from ${short(Math.min(...least))} to ${short(Math.max(...known))}`
-      + (missing ? `, ${percent(feature.missing_share)} missing` : "") + `. ${count(chart.alerts.length, "alert")} due to it.`);
+// What is in the charts, for those who do not see them.
+function describe() {
+  const { high, width } = data.timeline, top = high.reduce((best, v, i) => v !== null && (best < 0 || v > high[best]) ? i : best, -1);
+  charts[0].place.setAttribute("aria-label", top < 0 ? "No scores." : `Scores ${stretchOfRun()}. The highest is ${short(high[top])}, at `
+    + `${textOf(placeOf(top * width + 1))}. ${count(data.incidents.total, "incident")} and ${count(data.alerts, "alert")} are marked.`);
+  for (const chart of charts.slice(1)) {
+    const { feature } = chart, lowest = least(feature.low ?? feature.mean), highest = most(feature.high ?? feature.mean);
+    chart.alerts = data.table.filter((a) => a.features.some((f) => f.name === chart.name && f.share >= BLAMED));
+    chart.place.setAttribute("aria-label", lowest === null ? `${chart.name}: no values.`
+      : `${chart.name} ${stretchOfRun()}: from ${short(lowest)} to ${short(highest)}`
+        + (feature.missing ? `, ${percent(feature.missing_share)} missing` : "") + `. ${count(chart.alerts.length, "alert")} due to it.`);
+  }
 }
 
 const stretchOfRun = () => axis.timed ? `from ${moment(axis.min)} to ${moment(axis.max)}` : `of ${count(data.rows, "row")}`;
-
-// A range that is told where it changes, for every bin.
-function spread({ at: starts }, values, n) {
-  return Array.from({ length: starts.length }, (_, k) => Array((starts[k + 1] ?? n) - starts[k]).fill(values[k])).flat();
-}
 
 // A stretch of the axis, at least as wide as can be seen.
 function fillStretch({ ctx, valToPos }, from, to, color, alpha, top, height) {
@@ -161,7 +159,7 @@ function drawBehind(u, chart) {
 function drawMarks(u, chart) {
   clipped(u, () => {
     drawIncidents(u, chart);
-    if (chart.feature?.missing) drawMissing(u, chart);
+    if (chart.bins.missing) drawMissing(u, chart);
   });
   drawAlerts(u, chart);
 }
@@ -177,7 +175,7 @@ function drawIncidents(u, chart) {
   }
 }
 
-function drawMissing(u, { feature: { missing }, values: { width } }) {
+function drawMissing(u, { bins: { missing, width } }) {
   const { top, height } = u.bbox, size = 4 * ratio();
   missing.forEach((many, bin) => {
     if (many) fillStretch(u, placeOf(bin * width + 1), placeOf(Math.min((bin + 1) * width, data.rows)), palette.dim, 0.25 + 0.75 * many / width, top + height - size, size);
@@ -186,7 +184,7 @@ function drawMissing(u, { feature: { missing }, values: { width } }) {
 
 // Alerts where they were, in the chart of a feature those it was to blame for; of those that are not kept, their bins.
 function drawAlerts(u, chart) {
-  const { ctx, bbox } = u, px = ratio(), bottom = bbox.top + bbox.height, t = data.timeline;
+  const { ctx, bbox } = u, px = ratio(), bottom = bbox.top + bbox.height, t = chart.bins;
   const size = data.alerts > 200 ? 2.2 : 2.8;
   const dot = (x, y, here) => {
     if (x < view.min || x > view.max) return;
@@ -222,31 +220,34 @@ function mark(what, which) {
 
 function showReadout(u, chart) {
   const k = u.cursor.left >= 0 ? u.cursor.idx : null, bin = k === null || k === undefined ? -1 : chart.points.bins[k] ?? -1;
-  chart.readout.textContent = bin < 0 ? "" : chart === charts[0] ? scoreAt(bin) : featureAt(chart, bin);
-  if (chart === charts[0]) at("cursor-time").textContent = bin < 0 ? "" : placeAt(bin);
+  chart.readout.textContent = bin < 0 ? "" : chart === charts[0] ? scoreAt(chart.bins, bin) : featureAt(chart.bins, bin);
+  if (chart === charts[0]) at("cursor-time").textContent = bin < 0 ? "" : placeAt(chart.bins, bin);
 }
 
-function placeAt(bin) {
-  const t = data.timeline, first = bin * t.width + 1, last = Math.min(first + t.width - 1, data.rows);
+function placeAt({ width }, bin) {
+  const first = bin * width + 1, last = Math.min(first + width - 1, data.rows), told = [];
   const rows = first === last ? "row " + whole(first) : "rows " + whole(first) + " – " + whole(last);
-  const time = !clock || t.start[bin] === null ? [] : [t.start[bin] === t.end[bin] ? moment(t.start[bin]) : `${moment(t.start[bin])} – ${momentBeside(t.end[bin], t.start[bin])}`];
+  if (clock) {
+    const { start, end } = timesOf(width, bin);
+    if (start !== undefined) told.push(start === end ? moment(start) : `${moment(start)} – ${momentBeside(end, start)}`);
+  }
   const here = data.incidents.kept.filter((i) => i.row <= last && first <= i.last);
-  if (here.length) time.push(here.length > 1 ? count(here.length, "incident") : `incident ${here[0].number}`);
-  if (first <= data.burn_in) time.push("learning");
-  return [rows, ...time].join(" · ");
+  if (here.length) told.push(here.length > 1 ? count(here.length, "incident") : `incident ${here[0].number}`);
+  if (first <= data.burn_in) told.push("learning");
+  return [rows, ...told].join(" · ");
 }
 
-function scoreAt(bin) {
-  const t = data.timeline, parts = [t.width > 1 ? `up to ${short(t.high[bin])}` : short(t.high[bin])];
-  if (t.threshold[bin] !== null) parts.push(`threshold ${short(t.threshold[bin])}`);
-  if (t.alerts[bin]) parts.push(t.width > 1 ? count(t.alerts[bin], "alert") : "alert");
+function scoreAt({ width, high, threshold, alerts }, bin) {
+  const parts = [width > 1 ? `up to ${short(high[bin])}` : short(high[bin])];
+  if (threshold[bin] !== null) parts.push(`threshold ${short(threshold[bin])}`);
+  if (alerts[bin]) parts.push(width > 1 ? count(alerts[bin], "alert") : "alert");
   return parts.join(" · ");
 }
 
-function featureAt({ feature, values }, bin) {
-  const { low, high, mean, missing } = feature, parts = [];
-  if (mean[bin] !== null) parts.push(low && low[bin] !== high[bin] ? `${short(mean[bin])} (${short(low[bin])} – ${short(high[bin])})` : short(mean[bin]));
-  if (missing?.[bin]) parts.push(values.width > 1 ? `${whole(missing[bin])} missing` : "missing");
-  if (values.usualLow[bin] !== null) parts.push(`usually ${short(values.usualLow[bin])} – ${short(values.usualHigh[bin])}`);
+function featureAt({ width, low, high, mean, missing, usualLow, usualHigh }, bin) {
+  const parts = [];
+  if (mean[bin] !== null) parts.push(low[bin] < high[bin] ? `${short(mean[bin])} (${short(low[bin])} – ${short(high[bin])})` : short(mean[bin]));
+  if (missing?.[bin]) parts.push(width > 1 ? `${whole(missing[bin])} missing` : "missing");
+  if (usualLow[bin] !== null) parts.push(`usually ${short(usualLow[bin])} – ${short(usualHigh[bin])}`);
   return parts.join(" · ");
 }

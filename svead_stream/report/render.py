@@ -14,6 +14,7 @@ _SCRIPTS = (
     "dom.js",
     "vendor/uPlot.iife.min.js",
     "format.js",
+    "bins.js",
     "axis.js",
     "gestures.js",
     "view.js",

@@ -31,13 +31,13 @@ function summary() {
 }
 
 function courseNote() {
-  const { width } = data.timeline, { burn_in: learned, incidents } = data, notes = [];
-  if (data.rows) notes.push(width === 1 ? "One point a row." : `Each point stands for ${whole(width)} rows: lowest, mean and highest. All rows are counted.`);
+  const { burn_in: learned, incidents } = data, notes = [];
+  if (data.rows) notes.push(pointRows === 1 ? "One point a row." : `Each point stands for ${whole(pointRows)} rows: lowest, mean and highest.`);
   if (learned) notes.push(learned < data.rows ? `Learning: the first ${count(learned, "row")}, no alerts.` : nothingJudged() + ".");
   if (clock && !axis.timed) notes.push(data.timeline.goes_back ? "The times go back, so the axis has the numbers of rows." : "All rows have the same time.");
   if (incidents.kept.length < incidents.total) notes.push(`Of the incidents, the ${whole(incidents.kept.length)} strongest are marked.`);
   say("course-note", notes.join(" ") || "There were no rows.");
-  at("key-range").hidden = width === 1;
+  at("key-range").hidden = pointRows === 1;
   at("key-incidents").hidden = !incidents.kept.length;
   at("key-learning").hidden = !learned;
   at("key-missing").hidden = !data.features.kept.some((f) => f.missing);
@@ -73,12 +73,13 @@ function show(newer) {
     say("title", data.title);
     say("summary", summary());
     figures();
-    courseNote();
     at("charts").hidden = !data.rows;
     if (data.rows) {
       drawCharts();
       fillBrush();
       drawView();
+    } else {
+      courseNote();
     }
     incidentTable();
     alertTable();
@@ -97,10 +98,10 @@ function redraw() {
 }
 
 function resize(width = chartWidth()) {
-  if (width < 50) return;
+  if (width < 50 || !charts.length) return;
   for (const { plot } of charts) plot.setSize({ width, height: plot.height });
   strip?.setSize({ width, height: strip.height });
-  drawBrush();
+  drawView();
 }
 
 // Paper is white and of its own width.

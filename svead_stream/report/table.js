@@ -1,6 +1,7 @@
 // A table that is sorted by any column, filtered, searched and saved as CSV, with more to see of a row that is opened.
 
 const PAGE = 25, MORE_ROWS = 200; // rows shown at first, and more at a click
+const FEW = 5; // more rows than that need no click
 const ON_PAPER = 30; // rows that are printed, as the style sheet has it
 const tables = {};
 
@@ -48,12 +49,13 @@ function makeTable(id, { rows, key, link, columns, order, detail, opens, feature
       cell.setAttribute("aria-sort", name === column.name ? (sorted.down ? "descending" : "ascending") : "none");
     }
     const lines = document.createDocumentFragment();
-    for (const row of list.slice(0, shown)) addLine(lines, row, used);
+    const limit = list.length - shown > FEW ? shown : list.length;
+    for (const row of list.slice(0, limit)) addLine(lines, row, used);
     body.replaceChildren(lines);
-    const printed = Math.min(shown, ON_PAPER);
+    const printed = Math.min(limit, ON_PAPER);
     say(id + "-printed", printed < list.length ? `Printed are the first ${whole(printed)} of ${whole(list.length)}.` : "");
-    more.hidden = shown >= list.length;
-    more.textContent = `Show more (${whole(Math.max(list.length - shown, 0))})`;
+    more.hidden = limit === list.length;
+    more.textContent = `Show more (${whole(list.length - limit)})`;
   }
 
   function addLine(parent, row, used) {

@@ -33,10 +33,12 @@ function showIncident(incident) {
 }
 
 function drawView() {
+  if (rowsAPoint() !== pointRows) fillCharts();
   for (const { plot } of charts) plot.setScale("x", view);
   drawBrush();
   at("zoom-reset").disabled = at("zoom-out").disabled = seesAll();
   at("view").textContent = stretch(view.min, view.max);
+  courseNote();
 }
 
 const announce = later(300, () => {

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.webdriver.support.ui import WebDriverWait
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -69,3 +71,19 @@ def show(browser: Any, tmp_path: Path) -> Any:
         return browser
 
     return open_page
+
+
+@pytest.fixture
+def saved(browser: Any, tmp_path: Path) -> Any:
+    """Presses a button that saves a file, and reads the file."""
+
+    def of(button: str, name: str) -> bytes:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+        browser.execute_script("document.querySelector(arguments[0]).click()", button)
+        path = folder / name
+        # The browser puts an empty file there first, to keep the name.
+        WebDriverWait(browser, 60, 0.05).until(lambda _: path.exists() and path.stat().st_size)
+        return path.read_bytes()
+
+    return of

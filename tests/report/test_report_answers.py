@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -38,20 +37,9 @@ def forgotten(browser: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def download(browser: Any, tmp_path: Path) -> Callable[[], bytes]:
+def download(saved: Any) -> Callable[[], bytes]:
     """Press the button, and read the file."""
-
-    def of() -> bytes:
-        folder = tmp_path / "downloads"
-        browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
-        browser.find_element(By.ID, "answers-download").click()
-        for _ in range(200):
-            if (folder / "answers.csv").exists():
-                return (folder / "answers.csv").read_bytes()
-            time.sleep(0.1)
-        pytest.fail("nothing was downloaded")
-
-    return of
+    return lambda: bytes(saved("#answers-download", "answers.csv"))
 
 
 def press(browser: Any, table: str, row: int, kind: str) -> Any:

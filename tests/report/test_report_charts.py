@@ -125,6 +125,12 @@ def test_the_strip_has_a_window_that_is_drawn_moved_and_pulled(show: Any, html: 
 
 def test_the_cursors_are_linked_and_tell_the_values_below_them(show: Any, html: str) -> None:
     browser = show(html)
+    assert "Each point stands for 4 rows: lowest, mean and highest." in text(browser, "#course-note")
+    ActionChains(browser).move_to_element(over(browser)).perform()
+    assert re.fullmatch(r"rows [\d,]+ – [\d,]+ · 2024-03-0.*", text(browser, "#cursor-time"))
+    assert all(re.match(r"-?[\d.]+ \(-?[\d.]+ – -?[\d.]+\) · usually", one) for one in texts(browser, ".readout")[1:3])
+    browser.execute_script("setView(arguments[0], arguments[1])", MINUTES[700], MINUTES[1_300])
+    assert "One point a row." in text(browser, "#course-note")
     middle = over(browser, 2)
     left = browser.execute_script("return charts[2].plot.valToPos(placeOf(900), 'x')")
     ActionChains(browser).move_to_element_with_offset(middle, round(left - middle.size["width"] / 2), 0).perform()

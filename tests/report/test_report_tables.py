@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,20 +19,12 @@ MINUTES = MARCH + 60.0 * np.arange(3_000)
 
 
 @pytest.fixture
-def saved(browser: Any, tmp_path: Path) -> Callable[[str], list[dict[str, str]]]:
+def rows_of(saved: Any) -> Callable[[str], list[dict[str, str]]]:
     """Press the button of a table, and read the file."""
 
     def of(table: str) -> list[dict[str, str]]:
-        folder = tmp_path / str(time.monotonic_ns())
-        browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
-        button = browser.find_element(By.CSS_SELECTOR, f"#{table}-filters .save")
-        browser.execute_script("arguments[0].click()", button)
-        for _ in range(300):
-            if (folder / f"{table}.csv").exists():
-                content = (folder / f"{table}.csv").read_text(encoding="utf-8")
-                return list(csv.DictReader(io.StringIO(content, newline="")))
-            time.sleep(0.1)
-        pytest.fail("nothing was downloaded")
+        content = saved(f"#{table}-filters .save", f"{table}.csv").decode()
+        return list(csv.DictReader(io.StringIO(content, newline="")))
 
     return of
 
@@ -48,7 +38,7 @@ def choose(browser: Any, table: str, label: str, value: str) -> None:
     Select(select).select_by_value(value)
 
 
-def test_what_is_searched_chosen_and_sorted_is_what_is_saved(show: Any, saved: Any) -> None:
+def test_what_is_searched_chosen_and_sorted_is_what_is_saved(show: Any, rows_of: Any) -> None:
     browser = show(page(recorded(long=40, times=MINUTES)))
     assert numbers(browser, "incidents") == list(range(1, 21))
     choose(browser, "incidents", "Truth", "anomaly")
@@ -57,7 +47,7 @@ def test_what_is_searched_chosen_and_sorted_is_what_is_saved(show: Any, saved: A
     browser.find_element(By.CSS_SELECTOR, "#incidents th button").click()  # by number, the last first
     button = browser.find_element(By.CSS_SELECTOR, "#row-incident-4 .real")
     browser.execute_script("arguments[0].click()", button)
-    rows = saved("incidents")
+    rows = rows_of("incidents")
     assert [int(row["incident"]) for row in rows] == numbers(browser, "incidents")
     four = next(row for row in rows if row["incident"] == "4")
     assert four["answer"] == "real"
@@ -71,7 +61,7 @@ def test_what_is_searched_chosen_and_sorted_is_what_is_saved(show: Any, saved: A
     search = browser.find_element(By.CSS_SELECTOR, "#alerts-filters input")
     search.send_keys("NOTE 1")
     assert len(numbers(browser, "alerts")) == 11  # 1, and 10 to 19
-    assert [int(row["row"]) for row in saved("alerts")] == numbers(browser, "alerts")
+    assert [int(row["row"]) for row in rows_of("alerts")] == numbers(browser, "alerts")
     search.send_keys("2")
     assert numbers(browser, "alerts") == [1_950]
     browser.execute_script("tables.alerts.reveal(600)")  # one that the filter hides
@@ -94,12 +84,12 @@ def test_features_are_chosen_by_name(show: Any) -> None:
     assert len(numbers(browser, "alerts")) == 20
 
 
-def test_no_cell_of_a_file_is_a_formula(show: Any, saved: Any) -> None:
+def test_no_cell_of_a_file_is_a_formula(show: Any, rows_of: Any) -> None:
     recorder = recorded(times=MINUTES)
     context = {"=cmd": "=HYPERLINK(1)", "plus": "+1", "minus": "-1", "at": "@x", "tab": "\t=1", "quotes": '"a", "b"\n'}
     recorder.add_alert(Alert(7, HOSTILE[0], -1.5, 0.001, 0.0, None, context | {"h": HOSTILE[3]}, []))
     show(page(recorder))
-    row = next(row for row in saved("alerts") if row["row"] == "7")
+    row = next(row for row in rows_of("alerts") if row["row"] == "7")
     assert row["'=cmd"] == "'=HYPERLINK(1)"
     assert [row[name] for name in ("plus", "minus", "at", "tab")] == ["'+1", "'-1", "'@x", "'\t=1"]
     assert row["quotes"] == context["quotes"]

@@ -68,7 +68,7 @@ def test_of_wide_bins_a_gap_inside_one_is_seen_too(show: Any) -> None:
 def test_pauses_of_rows_that_come_at_random_are_no_gaps(show: Any) -> None:
     times = MARCH + np.cumsum(np.random.default_rng(2).exponential(10, 3_000))
     browser = show(page(recorded(times=times)))
-    assert browser.execute_script("return charts[0].points.bins.filter((bin) => bin < 0).length") <= 2
+    assert browser.execute_script("return pointsOf(1).bins.filter((bin) => bin < 0).length") <= 2
 
 
 def test_times_that_go_back_leave_an_axis_of_rows_and_that_is_said(show: Any) -> None:
