@@ -270,7 +270,8 @@ class Run:
 
     def report(self) -> dict[str, Any]:
         """What the report shows, as far as the run has come."""
-        assert self.recorder is not None and self.recording is not None
+        assert self.recorder is not None
+        assert self.recording is not None
         self.recorder.n_rejected = self.rejects.count
         return self.incidents.so_far(self.recorder, self._true_incidents).to_json() | {
             "title": ", ".join(Path(name).name for name in self.options["files"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from pages import page, recorded
 
+from svead_stream import report
 from svead_stream.cli import _run
 from svead_stream.cli.command_line import command_line
 from svead_stream.cli.options import names_option
@@ -66,3 +69,11 @@ def test_what_may_be_secret_is_left_out_and_flags_are_spelled() -> None:
         "svead-stream some FILE --webhook ... --on-incident ... --serve-token ... --no-learn --strict --features a,b,c"
     ]
     assert command_line() == ""
+
+
+def test_the_licence_of_what_is_bundled_goes_with_it() -> None:
+    licence = (Path(report.__file__).parent / "vendor" / "LICENSE").read_text()
+    assert "Copyright (c) 2022 Leon Sorokin" in licence
+    assert licence in page(recorded(n=10))
+    described = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert "svead_stream/report/vendor/LICENSE" in described["project"]["license-files"]
