@@ -22,6 +22,13 @@ function tellState(state) {
   livePause.textContent = state === "paused" ? "Go on" : "Pause";
 }
 
+// Charts stay where they are, except that a feature moves up when it is first to blame.
+function keepPlaces({ features: { kept }, shares: blamed }) {
+  const isBlamed = new Set(blamed.map(({ name }) => name)), places = new Map(data.features.kept.map(({ name }, k) => [name, k]));
+  const place = ({ name }) => places.get(name) ?? places.size; // new ones come last
+  kept.sort((a, b) => isBlamed.has(b.name) - isBlamed.has(a.name) || place(a) - place(b));
+}
+
 async function ask() {
   clearTimeout(live.timer);
   const turn = ++live.turn; // an answer that comes after the next question is dropped
@@ -39,6 +46,7 @@ async function ask() {
   live.timer = setTimeout(ask, document.hidden ? LONGEST_PAUSE : Math.min(SECOND * 2 ** live.failures, LONGEST_PAUSE));
   if (newer && !live.isHeld) { // a click or a drag begins and ends on the same element; the data will come again
     live.version = version;
+    keepPlaces(newer);
     show(newer);
     if (newer.incidents.open) document.title = `(${whole(newer.incidents.open)}) ${document.title}`; // for those who look elsewhere
   }
