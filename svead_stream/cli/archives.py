@@ -6,8 +6,9 @@ import io
 import tempfile
 import zipfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import PurePosixPath
-from typing import IO
+from typing import IO, NamedTuple
 
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.kinds import no_table
@@ -26,8 +27,16 @@ _DOCUMENTS = {
 }
 
 
-def open_table(name: str, path: str | None, read: Callable[[int], bytes]) -> tuple[str, Callable[[int], bytes]]:
-    """The name of the table in an archive, and a function that reads it.
+class Member(NamedTuple):
+    """A table in an archive."""
+
+    name: str
+    read: Callable[[int], bytes]
+    close: Callable[[], None]
+
+
+def open_table(name: str, path: str | None, read: Callable[[int], bytes]) -> Member:
+    """The table in an archive.
 
     Parameters
     ----------
@@ -39,17 +48,19 @@ def open_table(name: str, path: str | None, read: Callable[[int], bytes]) -> tup
         Reads the archive.
 
     """
-    kept: str | IO[bytes] = path or _kept(read)  # the table of contents is at the end
     try:
-        archive = zipfile.ZipFile(kept)
-        member = _only_table(name, archive)
-        return member.filename, archive.open(member).read
+        with ExitStack() as opened:
+            kept = path or opened.enter_context(_kept(read))  # the table of contents is at the end
+            archive = opened.enter_context(zipfile.ZipFile(kept))
+            member = _only_table(name, archive)
+            table = opened.enter_context(archive.open(member))
+            return Member(member.filename, table.read, opened.pop_all().close)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise DataError(f"{name}: the zip archive cannot be read: {error}") from error
 
 
 def _kept(read: Callable[[int], bytes]) -> IO[bytes]:
-    kept = tempfile.TemporaryFile()  # noqa: SIM115 - read until the end of the run
+    kept = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever asked for it
     while data := read(io.DEFAULT_BUFFER_SIZE):
         kept.write(data)
     return kept

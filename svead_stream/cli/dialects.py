@@ -25,7 +25,9 @@ _SAMPLE = 100  # lines to look at
 _QUOTED = re.compile(r'"[^"]*"')
 _EXCEL = re.compile(r'"?sep=(.)"?\s*')  # the first line of some exports
 _NUMBER = re.compile(r"\s*[+-]?(\d[\d.,]*|[.,]\d+)([eE][+-]?\d+)?\s*")
-_DATE = re.compile(r"\s*(\d{4}[-/]\d\d?[-/]\d\d?|\d\d?[./-]\d\d?[./-]\d{2,4})\b")
+_DATE_OR_MISSING = re.compile(
+    r"\s*((\d{4}[-/]\d\d?[-/]\d\d?|\d\d?[./-]\d\d?[./-]\d{2,4})\b|(NA|NaN|nan|NULL|null|None)\s*$)"
+)
 _SPACES = re.compile(rb'("[^"\n]*")|[ \t]+')
 _LINE_ENDS = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
 
@@ -130,7 +132,7 @@ def find(name: str, start: bytes, options: CsvOptions) -> Dialect:
     if has_header is None:
         has_header = not _is_data(cells, rows)
         if not has_header:
-            said.append(f"{name} has no header, only numbers in its first line; --header if these are names")
+            said.append(f"{name} has no header, only numbers in its first line (--header if these are names)")
     if comments:
         comment = options.comment or COMMENT
     if rows and all(len(row) == len(cells) + 1 and not row[-1].strip() for row in rows):
@@ -157,14 +159,13 @@ def _separator(lines: list[str]) -> str:
     """The one that the header has most of, unless the rows after it have another number of cells by it."""
     header, n_lines = _first_row(lines)
     bare = _QUOTED.sub("", header)  # a name may hold any separator between quotes
-    candidates = sorted(_SEPARATORS, key=bare.count, reverse=True)
-    if not any(map(bare.count, _SEPARATORS)) and " " in bare.strip():
-        candidates.insert(0, SPACES)
-    for separator in candidates:
+    usual = sorted(_SEPARATORS, key=bare.count, reverse=True)
+    candidates = [separator for separator in usual if separator in bare]
+    for separator in candidates or [SPACES, *usual]:
         cells, rows = _rows([header], separator), _rows(lines[n_lines:], separator)
-        if cells and rows and _fit(cells[0], rows):
+        if cells and rows and _fit(cells[0], rows) and (separator != SPACES or len(cells[0]) > 1):
             return separator
-    return candidates[candidates[0] == SPACES]
+    return usual[0]
 
 
 def _fit(header: list[str], rows: list[list[str]]) -> bool:
@@ -238,9 +239,11 @@ def _after_preamble(lines: list[str], asked: str | None) -> tuple[int, str] | No
 def _is_data(cells: list[str], rows: list[list[str]]) -> bool:
     """Whether a row is no header: numbers and dates only, but not those that only count columns or years."""
     filled = [cell for cell in cells if cell.strip()]
-    if not all(_is_number(cell) or _DATE.match(cell) for cell in filled) or not any(map(_is_number, filled)):
+    numbers = [cell for cell in filled if _is_number(cell)]
+    others = [cell for cell in filled if not _is_number(cell) and not _DATE_OR_MISSING.match(cell)]
+    if others or not numbers:
         return False
-    return not _counts(cells) or (bool(rows) and _counts(rows[0]))
+    return not _counts(filled) or (bool(rows) and _counts(rows[0]))
 
 
 def _counts(cells: list[str]) -> bool:

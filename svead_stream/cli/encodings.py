@@ -103,11 +103,11 @@ def has_only_cr(text: bytes) -> bool:
 
 def _is_latin(start: bytes) -> bool:
     """Whether the letters beyond ASCII are of one byte each: in the header, or in some lines and never as in UTF-8."""
-    if start.isascii():
+    if start.isascii() or not (b"\n" in start or b"\r" in start):  # half a line may end within a letter
         return False
     lines = start.splitlines()
     if len(lines) > 1 and not start.endswith((b"\n", b"\r")):
-        lines.pop()  # it may end within a letter
+        lines.pop()
     beyond = [line for line in lines if not line.isascii()]
     bad = [line for line in beyond if not is_utf8(line)]
     if len(bad) < len(beyond) or not bad:

@@ -57,7 +57,7 @@ class NumberForm(NamedTuple):
 
     def plain(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
         """Cells as numbers are usually written; those of another form stay as they are."""
-        texts = _trimmed(cells)
+        texts = _with_hyphen(pc.utf8_trim_whitespace(cells))
         if self.is_truth:
             words = pc.utf8_lower(texts)
             for word, number in _TRUTH.items():
@@ -106,7 +106,11 @@ class Forms:
 
     def _look(self, columns: dict[str, pa.ChunkedArray]) -> None:
         """Decide how columns are written that are seen for the first time; those without a cell wait."""
-        first = {name: filled for name, cells in columns.items() if len(filled := _trimmed(first_filled(cells)))}
+        first = {
+            name: filled
+            for name, cells in columns.items()
+            if len(filled := pc.utf8_trim_whitespace(first_filled(cells)))
+        }
         usual = {name: cells for name, cells in first.items() if _is_plain(cells)}
         found = {name: _form(cells) for name, cells in first.items() if name not in usual}
         odd = {name: form for name, form in found.items() if form is not None}
@@ -140,8 +144,9 @@ class Forms:
         return ("." if self._source.delimiter == "," else ","), False
 
 
-def _trimmed(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.replace_substring(pc.utf8_trim_whitespace(cells), "−", "-")  # a minus of its own
+def _with_hyphen(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers with the minus of the keyboard."""
+    return pc.replace_substring(texts, "−", "-")
 
 
 def _is_plain(texts: pa.ChunkedArray) -> bool:
@@ -155,6 +160,7 @@ def _is_plain(texts: pa.ChunkedArray) -> bool:
 def _form(texts: pa.ChunkedArray) -> NumberForm | None:
     """How nearly all of some cells are written; None if they are no numbers. The decimal sign may be unsure."""
     enough = NEARLY_ALL * len(texts)
+    texts = _with_hyphen(texts)
     if sum(pc.equal(pc.utf8_lower(texts), word).to_pylist().count(True) for word in _TRUTH) >= enough:
         return NumberForm(is_truth=True)
     parts = pc.extract_regex(texts, _WITH_UNIT).combine_chunks()

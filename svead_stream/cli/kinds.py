@@ -77,6 +77,8 @@ def no_table(name: str, what: str, remedy: str) -> DataError:
 def looks_binary(start: bytes) -> bool:
     """Whether bytes are not text in any encoding: control characters, but for the NULs of UTF-16 and UTF-32."""
     start = start.removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")[:START]
+    if b"\n" in start:
+        start = start.rstrip(b"\x00")  # room at the end of a log that was never written
     if nul_share(start, 0) > _HALF or nul_share(start, 1) > _HALF:
         start = start.replace(b"\x00", b"")
     n_controls = len(start) - len(start.translate(None, _CONTROLS))

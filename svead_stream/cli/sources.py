@@ -12,6 +12,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -92,11 +93,16 @@ class Source:
         self._ahead = b""
         self._ahead = self._read_raw(BLOCK)
         self._inner = path  # the name that tells the format
-        self._read = self._decompressed()
         self._peeked = b""
+        self._closed = ExitStack()
+        if path != "-":
+            self._closed.callback(self._raw.close)
+        with self._closed.pop_all() as closed:  # unless all goes well
+            self._read = self._decompressed(closed)
+            self._closed = closed.pop_all()
         self._decode: Decoder | None = None  # of what comes after
 
-    def _decompressed(self) -> Callable[[int], bytes]:
+    def _decompressed(self, closed: ExitStack) -> Callable[[int], bytes]:
         compression = next((name for magic, name in _MAGIC.items() if self._ahead.startswith(magic)), None)
         self.is_compressed = compression is not None
         if compression is None:
@@ -104,8 +110,10 @@ class Source:
         if compression == "xz":
             return lzma.open(io.BufferedReader(Readable(self._read_raw))).read
         if compression == "zip":
-            self._inner, read = open_table(self.name, None if self.path == "-" else self.path, self._read_raw)
-            return read
+            table = open_table(self.name, None if self.path == "-" else self.path, self._read_raw)
+            closed.callback(table.close)
+            self._inner = table.name
+            return table.read
         return pa.CompressedInputStream(pa.PythonFile(Readable(self._read_raw), "r"), compression).read  # type: ignore[no-any-return]
 
     def _read_raw(self, n: int) -> bytes:
@@ -196,8 +204,7 @@ class Source:
 
     def close(self) -> None:
         """Close the file; a pipe is left alone."""
-        if self.path != "-":
-            self._raw.close()
+        self._closed.close()
 
     def format(self, asked: str | None) -> str:
         """csv, jsonl, parquet or arrow: as asked, or by what the first bytes look like, or by the name."""

@@ -123,6 +123,7 @@ def _follow(run: Any, notifier: Any, page: Any, options: dict[str, Any]) -> None
         source = GrowingSource(options["file"], options["encoding"], run.note)
         format = source.format(options["input_format"])
         if format not in ("csv", "jsonl") or source.is_compressed:
+            source.close()
             raise click.UsageError(f"{source.name}: only plain CSV and JSON lines can be followed while they grow")
         history = (source.size or 0) if first else 0
         first = False
