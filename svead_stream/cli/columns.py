@@ -105,6 +105,17 @@ class Columns:
             f"; not using {listed(left_out)}" if left_out else ""
         )
 
+    def role(self, name: str) -> str:
+        """What a column is to the run, in words."""
+        if name in self._chosen:
+            return "feature"
+        if name in self.one_hot:
+            return "features, one for each value"
+        if name in (self.clock, self.label):
+            return "label" if name == self.label else self.left_out[name]
+        asked = "--ignore" if name in self.ignore else "not among --features" if self.use else None
+        return f"not used: {asked or self.left_out.get(name, 'no value in the first rows')}"
+
     def times(self, batch: Batch) -> npt.NDArray[np.float64] | None:
         """Seconds since 1970 of the rows, NaN where they are not known; None while there is no clock.
 

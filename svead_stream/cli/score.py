@@ -6,17 +6,18 @@ from typing import Any
 
 import click
 
-from svead_stream.cli.options import Choice, detector_options, input_options, make_model
+from svead_stream.cli.options import FORMATS, Choice, detector_options, input_options, make_model
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("-o", "--output", default="-", type=click.Path(dir_okay=False), help="File to write [default: stdout].")
-@click.option("--output-format", type=Choice(["csv", "jsonl", "parquet"]), help="[default: by name, or as input]")
+@click.option("--output-format", type=Choice(FORMATS), help="[default: by name, or as input]")
 @click.option("--only-alerts", is_flag=True, help="Write alerts only.")
 @click.option("--prefix", default="", help="Put before the names of the new columns.")
 @click.option("--incidents", "incidents_path", type=click.Path(dir_okay=False), help="Write a record an incident.")
 @click.option("--report", "report_path", type=click.Path(dir_okay=False), help="Write an HTML report.")
+@click.option("--dry-run", is_flag=True, help="Show columns and first rows as they would be used, and write nothing.")
 @click.option("--learn/--no-learn", default=True, help="Learn each row after scoring it.  [default: learn]")
 @click.option(
     "--feedback", "feedback_path", type=click.Path(exists=True, dir_okay=False), help="Answers: what was a real alarm."
@@ -56,6 +57,12 @@ def score(ctx: click.Context, /, **options: Any) -> int:
     read = (*options["files"], *filter(None, [options["feedback_path"]]))
     check_paths(read, {"--output": options["output"], **written})
     run = Run(make_model(ctx, options["load_path"]), options)
+    if options["dry_run"]:
+        from svead_stream.cli import dry_run
+
+        for line in dry_run.lines(run, options["files"][0]):
+            click.echo(line)
+        return 0
     try:
         run.files(options["files"])
         run.finish()

@@ -23,6 +23,14 @@ from svead_stream.spans import seconds
 from svead_stream.streaming import StreamingSVEAD
 
 
+class Prepared(NamedTuple):
+    """A batch before it is judged."""
+
+    batch: Batch
+    features: pa.Table
+    times: npt.NDArray[np.float64] | None  # seconds, as they stand in the rows
+
+
 class Scored(NamedTuple):
     """A batch that has been judged: its rows, their numbers, what is said of them, and when they happened."""
 
@@ -67,11 +75,11 @@ class Scorer:
         self._in_time = dict(in_time or {})
         self._answers = answers
 
-    def score(self, name: str, batch: Batch) -> Scored:
-        """Judge a batch, and learn it unless that is switched off."""
+    def prepare(self, name: str, batch: Batch) -> Prepared:
+        """The rows of a batch that can be scored, their numbers and their times."""
         batch, features = self.columns.numbers(name, batch)
         if not batch.table.num_rows:  # a header, or nothing but rejects: that there is no clock yet means nothing
-            return Scored(batch, features, _NOTHING, None)
+            return Prepared(batch, features, None)
         if not features.num_columns:
             there = ", ".join(batch.table.column_names[:10])
             if self.columns.known:
@@ -79,6 +87,13 @@ class Scorer:
             raise DataError(f"{name}: no column of numbers to use among {there}; --one-hot makes features of text")
         times = self.columns.times(batch)
         self._settle(times)
+        return Prepared(batch, features, times)
+
+    def score(self, name: str, batch: Batch) -> Scored:
+        """Judge a batch, and learn it unless that is switched off."""
+        batch, features, times = self.prepare(name, batch)
+        if not batch.table.num_rows:
+            return Scored(batch, features, _NOTHING, None)
         try:
             verdicts = self._judge(features, times)
         except ValueError as error:  # more features than the model takes
