@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.record import Reasons
+from svead_stream.record import Explanation
 
 Row = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -52,10 +52,10 @@ def check_event(x: Any) -> None:
     )
 
 
-def brief(value: Any) -> str:
-    """A value as an error message shows it."""
+def brief(value: Any, most: int = 60) -> str:
+    """A value as a message shows it."""
     shown = " ".join(repr(value).split())
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 def in_order(names: Iterable[Hashable]) -> list[Hashable]:
@@ -161,10 +161,10 @@ class Features:
                 ordered[:, self.index[name]] = matrix[:, i]
         return ordered
 
-    def named(self, row: Row, shares: Row) -> Reasons:
+    def named(self, row: Row, shares: Row) -> Explanation:
         """The shares that are not 0 by name, largest first; equal ones of the features present where all are 0."""
+        event = {name: v for name, v in zip(self.names, row.tolist(), strict=True) if math.isfinite(v)}
         found = {name: share for name, share in zip(self.names, shares.tolist(), strict=True) if share > 0}
         if not found:
-            here = [name for name, v in zip(self.names, row.tolist(), strict=True) if math.isfinite(v)]
-            return {name: 1 / len(here) for name in here}
-        return dict(sorted(found.items(), key=itemgetter(1), reverse=True))
+            return Explanation({name: 1 / len(event) for name in event}, event)
+        return Explanation(sorted(found.items(), key=itemgetter(1), reverse=True), event)

@@ -13,7 +13,7 @@ from typing import Any
 
 from svead_stream import snapshot
 from svead_stream.kernels.ranks import CLOSES, MEMBER, OPENS
-from svead_stream.record import CLOSED, OPEN, UPDATE, Incident, Reasons
+from svead_stream.record import CLOSED, OPEN, UPDATE, Explanation, Incident, Reasons
 
 _HIGHEST = 1e100  # score that weighs in the blame: sums stay finite, whatever a detector says
 
@@ -53,7 +53,7 @@ class _Current:
             alerts=self.alerts,
             peak=self.peak,
             p_value=self.p_value,
-            reasons=None if shares is None else dict(sorted(shares.items(), key=lambda item: -item[1])),
+            reasons=None if shares is None else Explanation(sorted(shares.items(), key=lambda item: -item[1])),
         )
 
 

@@ -9,6 +9,7 @@ one incident.
 from __future__ import annotations
 
 import copy
+import math
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from svead_stream import parameters, snapshot
+from svead_stream import notebook, parameters, snapshot
 from svead_stream.clock import Clock, seconds_of, seconds_of_many
 from svead_stream.errors import SnapshotError
 from svead_stream.features import brief, check_event
@@ -27,6 +28,15 @@ from svead_stream.ranks import Ranks, rules_for
 from svead_stream.record import Incident, Reasons, Verdict, Verdicts
 from svead_stream.spans import rate, span
 from svead_stream.standing import Standing
+
+_DEFAULT = {
+    "alert_rate": parameters.ALERT_RATE.default,
+    "window": parameters.ALERT_WINDOW.default,
+    "incident_rate": parameters.INCIDENT_RATE.default,
+    "hold_off": parameters.HOLD_OFF.default,
+    "burn_in": parameters.BURN_IN.default,
+    "protect": parameters.PROTECT.default,
+}
 
 __all__ = ["ConformalFilter", "Incident", "Verdict", "Verdicts"]
 
@@ -209,6 +219,26 @@ class ConformalFilter(base.AnomalyFilter):
     @property
     def _wrapped_model(self) -> Detector:  # type: ignore[override]
         return self.detector
+
+    # how it looks
+
+    def _made(self) -> str:
+        return notebook.made(self, self._settings | {"protect": self.protect}, _DEFAULT)
+
+    def __repr__(self) -> str:
+        known = {"event": self.n_seen_, "alert": self.n_alerts_, "incident": self.n_incidents_}
+        counts = ", ".join(notebook.counted(n, what) for what, n in known.items())
+        return f"{self._made()}: {counts}; {brief(self.detector, 200)}"
+
+    def _repr_html_(self) -> str:
+        facts: dict[str, Any] = {"events": self.n_seen_, "alerts": self.n_alerts_, "incidents": self.n_incidents_}
+        if self.open_incident is not None:
+            alerts = notebook.counted(self.open_incident.alerts, "alert")
+            facts["open"] = f"incident {self.open_incident.number:,}, {alerts}"
+        facts["alert above"] = "nothing yet" if math.isinf(self.threshold) else f"{self.threshold:.4g}"
+        if isinstance(self.detector, JudgesMany) and hasattr(self.detector, "_repr_html_"):
+            return notebook.card(self._made(), facts) + str(self.detector._repr_html_())
+        return notebook.card(self._made(), facts | {"detector": brief(self.detector, 200)})
 
     # what is known
 

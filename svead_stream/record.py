@@ -8,7 +8,7 @@ the number of the `incident`. Columns of a CSV or a Parquet file, members of a J
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from operator import index
@@ -18,8 +18,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from svead_stream.clock import shown
+from svead_stream.notebook import bars
 
 Reasons = dict[Hashable, float]  # feature name: its share in the score, largest first
+
+
+class Explanation(Reasons):
+    """Shares of the features in a score, largest first: a dict, which a notebook draws as bars.
+
+    Parameters
+    ----------
+    shares
+        By the names of the features.
+    event
+        The numbers that the event has for them, as far as they are known.
+    """
+
+    def __init__(
+        self,
+        shares: Mapping[Hashable, float] | Iterable[tuple[Hashable, float]] = (),
+        event: Mapping[Hashable, float] | None = None,
+    ) -> None:
+        super().__init__(shares)
+        self.event = dict(event or {})
+
+    def _repr_html_(self) -> str:
+        return bars(self, self.event)
+
 
 FIELDS = ("score", "p_value", "alert", "incident", "top_features")
 OPEN, UPDATE, CLOSED = "open", "update", "closed"  # states of an incident

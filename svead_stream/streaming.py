@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from svead_stream import parameters, snapshot
+from svead_stream import notebook, parameters, snapshot
 from svead_stream.ensemble import Ensemble
 from svead_stream.errors import SnapshotError
 from svead_stream.features import Features, brief
@@ -21,7 +21,7 @@ from svead_stream.kernels import layout
 from svead_stream.kernels.ranks import ALERT
 from svead_stream.memory import Size, short_and_long
 from svead_stream.parameters import values_of
-from svead_stream.record import Judged, Reasons
+from svead_stream.record import Explanation, Judged, Reasons
 from svead_stream.rescored import Rescored
 
 if TYPE_CHECKING:
@@ -136,6 +136,23 @@ class StreamingSVEAD(base.AnomalyDetector):
         self._features, self._ensemble = features, ensemble
         self._scored: bytes | None = None  # the row scored last
         self._score = 0.0
+
+    def _made(self) -> str:
+        return notebook.made(self, values_of(self), _DEFAULT)
+
+    def __repr__(self) -> str:
+        names, seen = self._features.names, notebook.counted(self.n_seen_, "event")
+        return f"{self._made()}: {seen}, {notebook.counted(len(names), 'feature')}"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "events": self.n_seen_,
+            "features": notebook.few(self._features.names) or "none yet",
+            "missing values": self.n_missing_,
+            "answers": self.n_answers_,
+            "partitions": self.n_partitions,
+        }
+        return notebook.card(self._made(), facts)
 
     @property
     def n_seen_(self) -> int:
@@ -279,7 +296,7 @@ class StreamingSVEAD(base.AnomalyDetector):
                         reasons[start + i] = self._features.named(matrix[i], shares[k])
         return Judged(scores, p_values, said, thresholds, reasons)
 
-    def explain_one(self, x: Mapping[Hashable, Any]) -> Reasons:
+    def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
         """How much each feature of an event contributes to the distances that make its score.
 
         Parameters
@@ -289,14 +306,14 @@ class StreamingSVEAD(base.AnomalyDetector):
 
         Returns
         -------
-        dict
-            Shares of the features that contributed, largest first, with sum 1; where none did, equal shares of all
-            that are present.
+        Explanation
+            A dict: shares of the features that contributed, largest first, with sum 1; where none did, equal shares of
+            all that are present. Notebooks draw it.
         """
         with self._lock:
             self._score_packed(self._features.pack(x))
             shares = self._ensemble.shares()
-            return {} if shares is None else self._features.named(self._features.row, shares)
+            return Explanation() if shares is None else self._features.named(self._features.row, shares)
 
     def feedback_one(self, x: Mapping[Hashable, Any], is_anomaly: bool | None, teach: bool = False) -> Rescored | None:
         """Take an answer: whether an event was an anomaly.
