@@ -47,10 +47,12 @@ class Types:
         before = self._types.get(name)
         if before == pa.string():
             return cells
+        shown = pc.if_else(plain.is_valid(), cells, None)
+        plain = shown if numbers is None else plain  # only what was learned as a number need not be text as `20 °C` is
         if plain.null_count == len(plain):
             return pa.chunked_array([pa.nulls(len(plain), before or pa.null())])
         if before is None or before == pa.bool_():
-            if (found := _as_bools(plain)) is not None:
+            if (found := _as_bools(shown)) is not None:
                 return self._settle(name, found)
             before = before and pa.string()
         if (before is None or before == pa.int64()) and (found := _as_integers(plain)) is not None:
