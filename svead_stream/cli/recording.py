@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from svead_stream.cli.columns import Columns
 from svead_stream.cli.command_line import command_line
@@ -58,14 +57,14 @@ class Recording:
         """
         recorder, verdicts, n = self._recorder, scored.verdicts, scored.features.num_rows
         times = None if scored.times is None else self._clock.advance_many(scored.times)  # as the model takes them
-        features = {str(column): scored.features[column].to_numpy() for column in scored.features.column_names}
+        features = {column: scored.features[column].to_numpy() for column in scored.features.column_names}
         recorder.add_rows(verdicts.scores, verdicts.alerts, verdicts.thresholds, truth, times, burn_in, features)
         others = self._others(scored)
         for i in np.flatnonzero(verdicts.alerts).tolist():
             recorder.add_shares(verdicts.reasons[i])
             threshold = verdicts.thresholds[i]
             if recorder.wants(verdicts.scores[i] / threshold if threshold > 0 else np.inf):
-                recorder.add_alert(self._alert(name, scored, i, others, truth))
+                recorder.add_alert(self._alert(name, scored, features, i, others, truth))
         self._n_rows += n
 
     def made(self, rejected: int) -> dict[str, str]:
@@ -93,11 +92,13 @@ class Recording:
         self,
         name: str,
         scored: Scored,
+        features: Mapping[str, npt.NDArray[np.float64]],
         i: int,
         others: list[str],
         truth: npt.NDArray[np.float64] | None,
     ) -> Alert:
-        table, features, verdict = scored.batch.table, scored.features, scored.verdicts[i]
+        table, verdict = scored.batch.table, scored.verdicts[i]
+        reasons = {str(feature): share for feature, share in scored.verdicts.reasons[i].items()}
         row = self._n_rows + i + 1
         time = math.nan if scored.times is None else float(scored.times[i])
         return Alert(
@@ -113,18 +114,18 @@ class Recording:
             features=[
                 {
                     "name": feature,
-                    "value": features[feature][i].as_py(),
+                    "value": float(features[feature][i]),
                     "share": share,
-                    "usual": self._recorder.usual(row, str(feature)),
+                    "usual": self._recorder.usual(row, feature),
                 }
-                for feature, share in islice(scored.verdicts.reasons[i].items(), N_FEATURES)
+                for feature, share in islice(reasons.items(), N_FEATURES)
             ],
-            values=_values(features, i, map(str, scored.verdicts.reasons[i])),
+            values=_values(features, i, reasons),
         )
 
 
-def _values(features: pa.Table, i: int, blamed: Iterable[str]) -> dict[str, float]:
+def _values(features: Mapping[str, npt.NDArray[np.float64]], i: int, blamed: Iterable[str]) -> dict[str, float]:
     """What is there of a row, in the order of its columns; if there is too much, those that are most to blame."""
-    first = set(islice(dict.fromkeys([*blamed, *features.column_names]), N_VALUES))
-    values = {name: features[name][i].as_py() for name in features.column_names if name in first}
+    first = set(islice(dict.fromkeys([*blamed, *features]), N_VALUES))
+    values = {name: float(column[i]) for name, column in features.items() if name in first}
     return {name: value for name, value in values.items() if math.isfinite(value)}

@@ -249,8 +249,10 @@ class Recorder:
             "shares": [{"name": n, "share": s / total, "first": self.firsts.get(n, 0)} for n, s in shares],
             "columns": list(columns),
             "table": [
-                # Names may be long: each is written once.
-                vars(alert) | {"strength": alert.strength, "values": {columns[n]: v for n, v in alert.values.items()}}
+                # Names may be long: each is written once. Values are whole, for answers; what is only shown is short.
+                vars(alert)
+                | {"strength": _short(alert.strength), "values": {columns[n]: v for n, v in alert.values.items()}}
+                | {"features": [{name: _short(item) for name, item in one.items()} for one in alert.features]}
                 for alert in alerts
             ],
         }
@@ -286,3 +288,10 @@ class Recorder:
         for row in (0, 1):
             np.add.at(binned[row], at, counts[row])
         return {"edges": digits(edges), "rows": binned.sum(axis=0).tolist(), "alerts": binned[1].tolist()}
+
+
+def _short(item: Any) -> Any:
+    """Numbers with no more digits than are shown."""
+    if isinstance(item, float):
+        return float(f"{item:.7g}")
+    return [_short(one) for one in item] if isinstance(item, list) else item

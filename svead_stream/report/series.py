@@ -163,9 +163,9 @@ class Series:
             features.append(
                 {
                     "name": name,
-                    "mean": digits(mean, 7),
-                    "low": None if one_row else digits(bins["low"], 7),
-                    "high": None if one_row else digits(bins["high"], 7),
+                    "mean": digits(mean, 6),
+                    "low": None if one_row else digits(bins["low"], 6),
+                    "high": None if one_row else digits(bins["high"], 6),
                     "missing": missing.tolist() if missing.any() else None,
                     "usual": _changes(bins["usual_low"], bins["usual_high"]),
                 }
