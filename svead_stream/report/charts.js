@@ -56,6 +56,7 @@ function makeChart(parent, { name, height, labelled, series, bands = [], range }
 
 const hidden = { stroke: null, width: 0, points: { show: false } };
 const line = (color, more = {}) => ({ stroke: () => palette[color], width: 1.5, points: { show: false }, ...more });
+const edge = () => line("edge", { width: 1, paths: stepped() }); // of what is usual, above the range of values
 const stepped = () => uPlot.paths.stepped({ align: 1 });
 
 function drawCharts() {
@@ -88,7 +89,7 @@ function featureChart(name) {
   };
   return makeChart(at("feature-charts"), {
     name, height: { 1: 190, 2: 150 }[data.features.kept.length] ?? 104, labelled: false, range: padded, // few have more room
-    series: [{ ...hidden, paths: stepped() }, { ...hidden, paths: stepped() }, hidden, hidden, line("blue")],
+    series: [{ ...hidden, paths: stepped() }, { ...hidden, paths: stepped() }, hidden, hidden, edge(), edge(), line("blue")],
     bands: [{ series: [1, 2], fill: () => palette.usual }, { series: [3, 4], fill: () => palette.band }],
   });
 }
@@ -102,10 +103,12 @@ function fillCharts() {
     chart.points = all.get(bins.width);
     const of = (values) => chart.points.bins.map((bin) => bin < 0 ? null : values[bin]), none = [];
     const range = bins.width > 1 ? [of(bins.high), of(bins.low)] : [none, none];
-    chart.plot.setData(chart.feature ? [chart.points.xs, of(bins.usualHigh), of(bins.usualLow), ...range, of(bins.mean)]
+    chart.plot.setData(chart.feature ? [chart.points.xs, ...usual(bins, of), ...range, ...usual(bins, of), of(bins.mean)]
       : [chart.points.xs, ...range, of(bins.mean), of(bins.threshold)]);
   }
 }
+
+const usual = ({ usualHigh, usualLow }, of) => [of(usualHigh), of(usualLow)];
 
 // What is in the charts, for those who do not see them.
 function describe() {
@@ -165,12 +168,13 @@ function drawMarks(u, chart) {
 }
 
 function drawIncidents(u, chart) {
-  const { top, height } = u.bbox, cap = 4 * ratio();
-  for (const incident of data.incidents.kept) {
-    if (incident.last < 1) continue; // over before the run began
-    const [from, to] = placeOfIncident(incident);
-    if (to < view.min || from > view.max) continue;
-    fillStretch(u, from, to, palette.alert, incident.number === marked.incident ? 0.26 : 0.14, top, height);
+  const { top, height, width } = u.bbox, cap = 4 * ratio(), inView = ([from, to]) => to >= view.min && from <= view.max;
+  const seen = data.incidents.kept.filter((i) => i.last >= 1 && inView(placeOfIncident(i))); // others were over before the run began
+  const crowded = seen.length > width / ratio() / 6; // then lines that are as thin as can be would be all that is seen
+  for (const incident of seen) {
+    const [from, to] = placeOfIncident(incident), here = incident.number === marked.incident;
+    const thin = u.valToPos(to, "x") - u.valToPos(from, "x") < 2;
+    if (here || !crowded || !thin) fillStretch(u, from, to, palette.alert, here ? 0.26 : 0.14, top, height);
     if (chart === charts[0]) fillStretch(u, from, to, palette.alert, 1, top - cap, cap);
   }
 }

@@ -61,7 +61,7 @@ let palette = {};
 
 function readPalette() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["text", "dim", "line", "blue", "band", "alert", "threshold", "usual", "card"]) {
+  for (const name of ["text", "dim", "line", "blue", "band", "alert", "threshold", "usual", "edge", "card"]) {
     palette[name] = style.getPropertyValue("--" + name).trim();
   }
 }

@@ -149,6 +149,30 @@ def test_the_cursors_are_linked_and_tell_the_values_below_them(show: Any, html: 
     assert "speed from 2024-03-01 00:00 to" in charts_label(browser, 3)
 
 
+def test_two_fingers_zoom_and_one_moves_the_cursor(show: Any, html: str) -> None:
+    browser = show(html, width=390)
+    browser.execute_script("scrollTo(0, document.getElementById('score-chart').offsetTop)")
+    box = "const box = charts[0].plot.over.getBoundingClientRect(); return [box.left, box.bottom - 20, box.width]"
+    left, y, width = browser.execute_script(box)
+
+    def touch(kind: str, *places: float) -> None:
+        points = [{"x": left + x, "y": y, "id": i} for i, x in enumerate(places)]
+        browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", width / 2 - 20, width / 2 + 20)
+    for by in range(25, 45, 5):
+        touch("touchMove", width / 2 - by, width / 2 + by)
+    touch("touchEnd")
+    zoomed = seen(browser)
+    assert zoomed[1] - zoomed[0] == pytest.approx((WHOLE[1] - WHOLE[0]) / 2, rel=0.05)
+    assert sum(zoomed) / 2 == pytest.approx(sum(WHOLE) / 2, abs=900)
+    touch("touchStart", width / 2)
+    touch("touchMove", width / 2 + 30)
+    assert all(texts(browser, ".readout"))
+    touch("touchEnd")
+    assert seen(browser) == zoomed
+
+
 def charts_label(browser: Any, chart: int) -> str:
     return str(browser.find_elements(By.CSS_SELECTOR, ".chart .plot")[chart].get_attribute("aria-label"))
 

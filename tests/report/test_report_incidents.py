@@ -17,13 +17,14 @@ from svead_stream.report.record import N_INCIDENTS
 MINUTES = MARCH + 60.0 * np.arange(3_000)
 
 
-def drawn(browser: Any) -> list[list[float]]:
-    """Where the charts have bands of incidents: from where to where on the axis."""
+def drawn(browser: Any, caps: bool = False) -> list[list[float]]:
+    """Where the charts have bands of incidents, or caps above them: from where to where on the axis."""
     return list(
         browser.execute_script(
             "const found = [], fill = fillStretch;"
-            "fillStretch = (u, from, to, color, alpha) => alpha < 1 && found.push([from, to]);"
-            "try { drawIncidents(charts[0].plot, charts[0]); } finally { fillStretch = fill; } return found"
+            "fillStretch = (u, from, to, color, alpha) => (alpha === 1) === arguments[0] && found.push([from, to]);"
+            "try { drawIncidents(charts[0].plot, charts[0]); } finally { fillStretch = fill; } return found",
+            caps,
         )
     )
 
@@ -164,7 +165,10 @@ def test_of_very_many_incidents_the_strongest_are_shown_and_that_is_said(show: A
     assert texts(browser, ".figure")[0] == "3,000\nincidents"
     assert text(browser, "#incidents-note").startswith("The 1,000 strongest of 3,000.")
     assert "the 1,000 strongest are marked" in text(browser, "#course-note")
-    assert len(drawn(browser)) == N_INCIDENTS
+    assert len(drawn(browser, caps=True)) == N_INCIDENTS
+    assert not drawn(browser)  # bands as thin as they can be, one beside the other, would hide all else
+    browser.execute_script("setView(...placeOfIncident(data.incidents.kept[500]).map((t, k) => t + 60000 * (k - 0.5)))")
+    assert len(drawn(browser)) == 101
     assert len(browser.find_elements(By.CSS_SELECTOR, "#incidents tr.row")) == 25
     browser.find_element(By.ID, "incidents-more").click()
     assert len(browser.find_elements(By.CSS_SELECTOR, "#incidents tr.row")) == 225
