@@ -70,6 +70,7 @@ function incidentDetail(cell, incident) {
   const rows = incident.row < 1 ? "began before this run"
     : length(incident) === 1 ? `row ${whole(incident.row)}` : `rows ${whole(incident.row)} – ${whole(incident.last)}`;
   add(cell, "p", { class: "facts" }, [incident.where, rows, `smallest p-value ${short(incident.p_value)}`].join(" · "));
+  addCloseUps(cell, incident);
   for (const { name, share } of incident.features) addShare(cell, name, share, incident.features[0].share);
   const links = add(cell, "p", { class: "links" });
   addLink(links, "Show in the charts", () => at("course").scrollIntoView());

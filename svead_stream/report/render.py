@@ -22,6 +22,7 @@ _SCRIPTS = (
     "brush.js",
     "table.js",
     "answers.js",
+    "closeup.js",
     "incidents.js",
     "alerts.js",
     "overall.js",

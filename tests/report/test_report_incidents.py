@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,9 @@ def test_a_click_leads_from_an_incident_to_its_alert_and_back(show: Any) -> None
     detail = text(browser, "#incidents .detail")
     assert "x.csv, line 601 · rows 600 – 639 · smallest p-value 0.001" in detail
     assert browser.execute_script("return marked.incident") == 4
+    close = texts(browser, "#incidents .close-up figcaption")
+    assert [re.fullmatch(r"(\w+): .+ – .+, usually .+ – .+", one)[1] for one in close] == ["heat", "load", "speed"]  # type: ignore[index]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#incidents .close-up .during")) == 3
     browser.find_elements(By.CSS_SELECTOR, "#incidents .link")[1].click()
     opened = browser.find_element(By.CSS_SELECTOR, "#alerts tr.open")
     assert opened.text.startswith("600")
