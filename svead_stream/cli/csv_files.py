@@ -18,6 +18,7 @@ from svead_stream.cli.sources import Block, Source
 from svead_stream.cli.words import counted
 
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None", "none", "?"]
+_MISSING_WORDS = [word.encode() for word in _MISSING if word]
 
 
 def read(source: Source, options: CsvOptions, end: Callable[[], bool] | None, first_rows: int) -> Iterator[Batch]:
@@ -114,7 +115,7 @@ def _as_it_stood(
     """The table with what stood for missing values, and the columns without."""
     columns = dict(zip(dialect.names, table.columns, strict=True))
     with_missing = {name: cells for name, cells in columns.items() if cells.null_count}
-    if not with_missing:
+    if not with_missing or not any(word in data for word in _MISSING_WORDS):
         return table, {}
     written = _table(data, dialect, skip, [""], lambda row: "skip", list(with_missing))
     plain = {name: cells for name, cells in with_missing.items() if written[name].null_count < cells.null_count}

@@ -19,7 +19,11 @@ from svead_stream.cli.sources import Source
 from svead_stream.cli.words import listed
 
 _DEEP = 256  # brackets in a line of JSON: more may be nested so deep that pyarrow overflows the stack
-_TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*(?:"|\n|\\?\Z)|[{}\[\]]')  # a string is over where its line is
+_TOKEN = re.compile(
+    rb'(?P<whole>\{(?:[^"{}\[\]]+|"(?:[^"\\\n]|\\.)*+")*+\})'  # most objects hold no others
+    rb'|"(?:[^"\\\n]|\\.)*+(?:"|\n|\\?\Z)'  # a string is over where its line is
+    rb"|[{}\[\]]"
+)
 _LINE_ENDS = re.compile(rb"\s*[\r\n]\s*")
 _BETWEEN = b" \t\r\n,"
 _LONGEST = 1 << 26  # bytes of an element
@@ -68,8 +72,9 @@ def _is_spread(start: bytes) -> bool:
     lines = [line for line in start.split(b"\n", 100) if line.strip()]
     if len(lines) < 2 or lines[1].startswith(b"{"):
         return False
-    signs = [token[0] for token in _TOKEN.finditer(lines[0])]
-    return lines[0].lstrip().startswith(b"{") and sum((sign in b"{[") - (sign in b"}]") for sign in signs) > 0
+    signs = b"".join(token[0] for token in _TOKEN.finditer(lines[0]) if token[0] in b"{[]}")
+    n_closed = signs.count(b"}") + signs.count(b"]")
+    return lines[0].lstrip().startswith(b"{") and len(signs) > 2 * n_closed
 
 
 def _elements(
@@ -105,11 +110,15 @@ class _Cutter:
         start, self._data = 0, data
         at = len(data)
         for token in _TOKEN.finditer(data, self._at):
-            sign = token[0][:1]
+            sign = data[token.start() : token.start() + 1]
             if sign == b'"':
                 if token.end() == len(data):  # it may go on
                     at = token.start()
                     break
+            elif token["whole"] is not None:
+                if self._level == 0:
+                    pieces += (start, token.start()), token.span()
+                    start = token.end()
             elif sign in b"{[":
                 if self._level == 0:
                     pieces.append((start, token.start()))  # nothing but commas, as it should be

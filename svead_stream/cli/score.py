@@ -29,7 +29,7 @@ from svead_stream.cli.options import FORMATS, Choice, detector_options, input_op
 def score(ctx: click.Context, /, **options: Any) -> int:
     """Score every row of FILES (or - for stdin), in order, each before it is learned.
 
-    CSV, JSON lines or Parquet, compressed or not, of any length. Rows come out with `score`, `p_value`, `alert`
+    CSV, JSON, Parquet or Arrow, compressed or not, of any length. Rows come out with `score`, `p_value`, `alert`
     and, for alerts, the number of the `incident` and `top_features`.
 
     \b
