@@ -12,7 +12,7 @@ import pyarrow.csv
 
 from svead_stream.cli.batches import Batch, Reject
 from svead_stream.cli.dialects import COMMENT, CsvOptions, Dialect, find
-from svead_stream.cli.encodings import is_utf8
+from svead_stream.cli.encodings import BAD_LINES, is_utf8
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.sources import Block, Source
 from svead_stream.cli.words import counted
@@ -133,6 +133,8 @@ def _set_bad_text_aside(
     for i in np.flatnonzero(bad).tolist():
         text = delimiter.join((cell or b"").decode("utf-8", "backslashreplace") for cell in rows[i])
         rejects.append(Reject(source.name, int(lines[i]), f"is not {named} text", text))
+    if bad.sum() >= BAD_LINES and source.encoding == "utf-8":
+        source.say(f"{source.name} has rows that are not UTF-8: --encoding cp1252, or whatever it is, reads them")
     restored = {
         name: pa.array([cell for cell, is_bad in zip(column, bad, strict=True) if not is_bad], pa.binary())
         for name, column in zip(table.column_names, columns, strict=True)

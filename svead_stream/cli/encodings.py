@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 
-from svead_stream.cli.errors import DataError
 from svead_stream.cli.kinds import nul_share
 
 LATIN = "cp1252"  # Windows' own, and Latin-1 where that has letters
@@ -17,7 +16,7 @@ _BOMS = {
 }
 _MOST = 0.9  # of the high bytes of UTF-16 are 0 in tables of numbers
 _FEW = 0.1
-_BAD_LINES = 3  # from so many on it is the encoding of the file, and not a bad row
+BAD_LINES = 3  # from so many on it is the encoding of the file, and not a bad row
 _NOT_TEXT = "\udcff"  # which no encoding has: it becomes a byte that UTF-8 has not, so that its row is set aside
 
 
@@ -42,7 +41,6 @@ class Decoder:
     """
 
     def __init__(self, encoding: str, only_cr: bool = False) -> None:
-        self._encoding = encoding
         self._decoder = None
         if encoding != "utf-8":
             self._decoder = codecs.getincrementaldecoder(encoding)("svead-mark")
@@ -50,10 +48,7 @@ class Decoder:
 
     def __call__(self, data: bytes) -> bytes:
         if self._decoder is not None:
-            try:
-                data = self._decoder.decode(data).encode("utf-8", "surrogateescape")
-            except UnicodeError as error:  # some do not go on after what they cannot read
-                raise DataError(f"{self._encoding} it is not: {error}; --encoding NAME if it is another") from error
+            data = self._decoder.decode(data).encode("utf-8", "surrogateescape")
         return data.replace(b"\r", b"\n") if self.only_cr else data
 
 
@@ -112,4 +107,4 @@ def _is_latin(start: bytes) -> bool:
     bad = [line for line in beyond if not is_utf8(line)]
     if len(bad) < len(beyond) or not bad:
         return False
-    return len(bad) >= _BAD_LINES or bad[0] is lines[0]
+    return len(bad) >= BAD_LINES or bad[0] is lines[0]

@@ -173,9 +173,11 @@ def _form(texts: pa.ChunkedArray) -> NumberForm | None:
     n_dots, n_commas = (_n_matching(numbers, _PATTERNS[sign]) for sign in ".,")
     if max(n_dots, n_commas) < enough:
         return None
-    if n_dots == n_commas:
-        return form if _n_matching(numbers, "[.,]") else form._replace(decimal=".")
-    return form._replace(decimal="." if n_dots > n_commas else ",")
+    if n_dots > n_commas or not _n_matching(numbers, "[.,]"):
+        return form._replace(decimal=".")
+    if n_commas > n_dots and _n_matching(numbers, ","):
+        return form._replace(decimal=",")
+    return form  # 1,234 and 1.234.567, which may also be no number at all
 
 
 def _without_unit(texts: pa.ChunkedArray, form: NumberForm) -> pa.ChunkedArray:

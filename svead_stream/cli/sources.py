@@ -79,7 +79,8 @@ class Source:
     def __init__(self, path: str, encoding: str | None = None, say: Callable[[str], None] | None = None) -> None:
         self.path = path
         self.name = "stdin" if path == "-" else path
-        self.say = say or (lambda text: click.echo(text, err=True))
+        self._say = say or (lambda text: click.echo(text, err=True))
+        self._said: set[str] = set()
         self.encoding = encoding or "utf-8"
         self._asked = encoding
         self.n_read = 0  # bytes of the file itself, compressed or not: for the progress bar
@@ -144,8 +145,7 @@ class Source:
             return data
         try:
             while data := self._read(n):
-                if self._decode is not None:
-                    data = self._decode(data)
+                data = self._decoded(data)
                 if data:
                     return data
         except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
@@ -194,14 +194,26 @@ class Source:
             self.encoding = encodings.find(self._peeked)
             if self.encoding == encodings.LATIN:
                 self.say(f"{self.name} is not UTF-8: read as Windows-1252; --encoding NAME if it is another")
-        decode = Decoder(self.encoding)
-        start = decode(self._peeked).removeprefix(codecs.BOM_UTF8)
+        if self.encoding != "utf-8":
+            self._decode = Decoder(self.encoding)
+        start = self._decoded(self._peeked).removeprefix(codecs.BOM_UTF8)
         if encodings.has_only_cr(start):
-            decode.only_cr = True
+            self._decode = self._decode or Decoder("utf-8")
+            self._decode.only_cr = True
             start = start.replace(b"\r", b"\n")
         self._peeked = start
-        if decode.only_cr or self.encoding != "utf-8":
-            self._decode = decode
+
+    def _decoded(self, data: bytes) -> bytes:
+        try:
+            return data if self._decode is None else self._decode(data)
+        except UnicodeError as error:  # some encodings do not go on after what they cannot read
+            raise DataError(f"{self.name} is not {self.encoding}: {error}; --encoding NAME if it is another") from error
+
+    def say(self, text: str) -> None:
+        """Tell the user, once, what was found out and may be wrong."""
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
 
     def close(self) -> None:
         """Close the file; a pipe is left alone."""

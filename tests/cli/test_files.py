@@ -166,6 +166,7 @@ FILES = {
     "a header alone": refused("a,b\n", "no rows to score"),
     "names that come twice": refused("a,a\n1,2\n", "two columns are named 'a'"),
     "text and no numbers": refused("name\nx\ny\n", "no column of numbers to use among name"),
+    "a separator of two signs": refused(CSV, "is not a single character of ASCII", "--delimiter", "::"),
     "the separator in a first line for Excel": File("sep=;\n" + CSV.replace(",", ";")),
     # what stands around the table
     "comments before the header": File('# made by "x\n# today\n' + CSV),
@@ -212,6 +213,12 @@ FILES = {
         "x;b\n1.234;0,5\n2.345;1,5\n", columns(x=[1234, 2345], b=[0.5, 1.5])
     ),
     "thousands with spaces": File(with_column(["1 234", "12 345,5", "1\u00a0000"], ";"), x(1234, 12345.5, 1000)),
+    "addresses that could be thousands": File(
+        with_column(["192.168.100.200", "192.168.100.201"]), columns(x=["192.168.100.200", "192.168.100.201"])
+    ),
+    "units with decimal points beside decimal commas": File(
+        "x;b\n1.5 m;0,5\n2.25 m;1,5\n", columns(x=[1.5, 2.25], b=[0.5, 1.5])
+    ),
     "a minus of its own": File(with_column(["\u22121.5", "2.5"]), x(-1.5, 2.5)),
     "units": File(
         "t,w,p,c\n20 °C,3.5kg,12%,$5\n-1.5 °C,4kg,9%,$6.25\n",
@@ -246,6 +253,12 @@ FILES = {
     ),
     "a bad byte in a row of UTF-8": File(CSV.encode() + b"\xff,1\n", rejects=(9,)),
     "a bad byte in a row of too many cells": File(CSV.encode() + b"\xff,1,2\n", rejects=(9,)),
+    "Latin letters that come late": File(
+        b"a,b,c\n" + (b"1,2," + b"y" * 200_000 + b"\n") * 8 + b"3,4,\xe9\n" * 3,
+        [{"a": 1, "b": 2}] * 8,
+        says="has rows that are not UTF-8: --encoding cp1252",
+        rejects=(10, 11, 12),
+    ),
     "an encoding that there is none of": refused(CSV, "'klingon' is no encoding", "--encoding", "klingon"),
     "NULs in a cell and at the end": File(
         CSV.encode() + CSV[4:].encode() + b"1\x00,2\n" + b"\x00" * 20, AB + AB, rejects=(16, 17)
