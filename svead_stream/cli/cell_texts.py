@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
 Missing = TypeVar("Missing", str, None)
 
 
 def dumps(value: Any) -> str:
     """A value as JSON: what it has no type for as text, and numbers that it lacks as null."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
+        return _ENCODER.encode(value)
     except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), default=str)
+        return _ENCODER.encode(_finite(value))
 
 
 def _finite(value: Any) -> Any:
