@@ -35,7 +35,7 @@ def json_texts(cells: pa.ChunkedArray, missing: Missing) -> list[str | Missing]:
     if pa.types.is_dictionary(kind):
         return json_texts(cells.cast(kind.value_type), missing)
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
-        return pc.fill_null(pc.cast(cells, pa.string()), missing).to_pylist()  # type: ignore[no-any-return]
+        return [missing if text is None else text for text in pc.cast(cells, pa.string()).to_pylist()]
     if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
         texts = pc.cast(cells, pa.string()).to_pylist()
         return [missing if text is None else f'"{text.replace(" ", "T")}"' for text in texts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import click
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from svead_stream.cli import clocks, roles
-from svead_stream.cli.cells import first_filled, floats, is_text, shorten
+from svead_stream.cli.cells import first_filled, floats, shorten
 from svead_stream.cli.tables import Batch, Reject
 from svead_stream.cli.words import did_you_mean, listed, printable
 
@@ -231,14 +231,3 @@ class Columns:
         if rest.any() or "(other)" in known:
             features[f"{column}=(other)"] = np.where(absent, np.nan, rest.astype(np.float64))
         return features
-
-
-def with_numbers(batch: Batch, features: pa.Table) -> Batch:
-    """The batch with its text columns that were used as numbers turned into numbers; what is missing is null."""
-    used = set(features.column_names)
-    columns = dict(zip(batch.table.column_names, batch.table.columns, strict=True))
-    texts = [name for name, cells in columns.items() if name in used and is_text(cells.type)]
-    if not texts:
-        return batch
-    columns |= {name: pa.chunked_array([pa.array(features[name].to_numpy(), from_pandas=True)]) for name in texts}
-    return replace(batch, table=pa.table(columns))

@@ -188,10 +188,10 @@ def _written(table: pa.Table, delimiter: str, quoting: str) -> bytes:
 def _in_order(table: pa.Table, names: list[str], path: str) -> pa.Table:
     """A later table in the columns of the first: JSON lines and further files can have fewer."""
     cells = dict(zip(table.column_names, table.columns, strict=True))
-    new = [name for name in cells if name not in set(names)]
-    if new:
+    new = next(iter(cells.keys() - set(names)), None)
+    if new is not None:
         raise DataError(
-            f"{'stdout' if path == '-' else path}: column {new[0]!r} appears only after the first rows were written: "
+            f"{'stdout' if path == '-' else path}: column {new!r} appears only after the first rows were written: "
             "write JSON lines (--output-format jsonl) or a Parquet file, which need no fixed columns"
         )
     return pa.table([cells.get(name, pa.nulls(table.num_rows)) for name in names], names)

@@ -102,7 +102,7 @@ class Run:
         return 0 if self.n_rows or self.scorer.columns.known else FIRST_ROWS
 
     def _place(self, option: str) -> str | None:
-        """Where to write the file of an option for now; without rows to write, somebody may be following the files."""
+        """Where to write the file of an option for now; where no rows are written, it may be followed as it grows."""
         path: str | None = self.options.get(option)
         return path if path in (None, "-") or "output" not in self.options else self.drafts.place(path)
 
@@ -112,7 +112,7 @@ class Run:
         click.echo(text, err=True)
 
     def tell(self, text: str) -> None:
-        """Tell the user something, unless nothing wants to be heard."""
+        """Tell the user something, unless it is to be quiet."""
         if not self.quiet:
             self.note(text)
 
@@ -181,6 +181,13 @@ class Run:
             raise click.UsageError(f"--label {label}: no such column")
         return labels(batch.readable[label], label)
 
+    def typed(self, scored: Scored) -> pa.Table:
+        """The rows of a CSV with types: there all cells are text, elsewhere numbers are numbers. JSON has its own."""
+        batch = scored.batch
+        if batch.texts is not None:
+            return batch.table
+        return self._types.typed(batch.table, batch.readable, scored.features)
+
     def write(self, source: Source, format: str, scored: Scored) -> None:
         """Send rows on their way; those that are no alerts stay behind if only alerts are wanted."""
         batch, verdicts = scored.batch, scored.verdicts
@@ -192,8 +199,8 @@ class Run:
             if path == "-" and chosen in TYPED:  # nobody can read such a file before its end
                 place = self.drafts.scratch()
             self.writer = Writer(path, place, chosen, delimiter, self.options["prefix"], self.options["top_features"])
-        if format == "csv" and self.writer.format != "csv":  # elsewhere numbers are numbers
-            batch = replace(batch, table=self._types.typed(batch.table, batch.readable, scored.features))
+        if format == "csv" and self.writer.format != "csv":
+            batch = replace(batch, table=self.typed(scored))
         if self.options["only_alerts"]:
             batch, verdicts = batch.without(~verdicts.alerts), verdicts.only_alerts()
         self.writer.write(batch, verdicts)

@@ -158,6 +158,12 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """The table with every cell spelled out."""
+    spelled = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(spelled, metadata=table.schema.metadata))
+
+
 def _fitted(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if cells.type == kind:
         return cells

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from svead_stream.cli.errors import DataError
-from svead_stream.cli.typed import common_schema, fitted
+from svead_stream.cli.typed import common_schema, fitted, without_dictionaries
 
 FORMATS = ("parquet", "arrow")
 
@@ -38,6 +38,8 @@ class TypedFile:
 
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
+        if self._format == "arrow":
+            table = without_dictionaries(table)  # such a file has one for all rows, and more values may come
         if self._schema is None:
             self._open(table.schema)
         if table.schema != self._schema:

@@ -157,12 +157,11 @@ def _print_open(run: Any, notifier: Any, options: dict[str, Any]) -> None:
 
 def _print(run: Any, name: str, scored: Any, notifier: Any, options: dict[str, Any]) -> None:
     """What a batch brought, in its order: alerts if they are wanted, and incidents that open or are over."""
-    from svead_stream.cli.columns import with_numbers
     from svead_stream.record import UPDATE
 
     top = options["top_features"]
     alerts = scored.verdicts.reasons if options["show_alerts"] else {}
-    rows = with_numbers(scored.batch, scored.features).table if alerts and options["as_json"] else None
+    rows = run.typed(scored) if alerts and options["as_json"] else None
     told: dict[int, list[str]] = {}
     for change in run.changed:
         if change.incident.state != UPDATE:

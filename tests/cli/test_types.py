@@ -239,6 +239,19 @@ def test_a_column_that_comes_later_or_changes_its_kind_has_room_in_parquet(score
     ]
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_categories_may_differ_from_batch_to_batch(run: Any, tmp_path: Path, suffix: str) -> None:
+    table = pa.table({"x": [i % 5 for i in range(40_000)], "kind": [f"k{i // 9_000}" for i in range(40_000)]})
+    table = table.set_column(1, "kind", table["kind"].dictionary_encode())
+    pa.parquet.write_table(table, tmp_path / "in.parquet")
+    result = run("score", tmp_path / "in.parquet", "-o", tmp_path / f"out.{suffix}")
+    assert result.code == 0, result.err
+    read = pa.parquet.read_table if suffix == "parquet" else pa.feather.read_table
+    found = of_input(read(tmp_path / f"out.{suffix}"))
+    assert found["kind"].to_pylist() == table["kind"].to_pylist()
+    assert pa.types.is_dictionary(found["kind"].type) == (suffix == "parquet")
+
+
 def test_a_type_is_decided_on_all_rows_however_they_are_cut(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c\n" + "".join(f"{i % 7},{i if i < 900 else i / 8},{i:03}\n" for i in range(1_000)))
