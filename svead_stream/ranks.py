@@ -38,12 +38,12 @@ def rules_for(
     rules = Rules(
         alert_rate=alert_rate,
         least=max(_LEAST, math.ceil(2 / alert_rate)),
-        rate=incidents.amount,
+        rate=float(incidents.amount),
         rate_in_time=incidents.in_time,
-        hold_off=quiet.amount,
+        hold_off=float(quiet.amount),
         hold_off_in_time=quiet.in_time,
         hold_off_share=0.15 if hold_off is None else 0.0,
-        burn_in=first.amount,
+        burn_in=float(first.amount),
         burn_in_in_time=first.in_time,
     )
     return rules, capacity

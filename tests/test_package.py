@@ -105,13 +105,14 @@ def test_commands_on_files_without_pyarrow_end_with_one_line_that_names_the_extr
 
 
 def test_warm_up_compiles_what_a_stream_needs():
+    """Whatever the rules are given in: other types of numbers would be another copy of everything."""
     counted = python(
         "import svead_stream as s, json;"
         "from svead_stream.kernels import mini_batch as b, online as k, ranks as a, refresh as r;"
         "s.warm_up();"
         "kernels = [k.score_event, k.learn_event, b.run, k.attribute, r.refresh, a.p_value, a.judge_event];"
         "before = [len(f.signatures) for f in kernels];"
-        "m = s.ConformalFilter(s.StreamingSVEAD());"
+        "m = s.ConformalFilter(s.StreamingSVEAD(), hold_off=7.5, burn_in=3);"
         "[m.judge_one({'a': i}) for i in range(600)];"
         "m.judge_many([[1.0]]);"
         "print(json.dumps([before, [len(f.signatures) for f in kernels]]))"
@@ -126,7 +127,7 @@ def test_without_a_place_for_a_cache_kernels_work_uncached(tmp_path):
     out = python(
         "import numba.core.caching as c;"
         "c._CacheLocator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError('read-only'));"
-        "from svead_stream.kernels.simd import kernel;"
+        "from svead_stream.kernels.compiled import kernel;"
         "f = kernel(lambda x: x + 1);"
         "print(f(1), type(f._cache).__name__)"
     )

@@ -35,10 +35,10 @@ KNOWN = {
     ("svead_spark.estimator", "_resetUid"): "a stage that is loaded has the id that it had, as pyspark's own do",
     ("svead_spark.storage", "_jvm"): "Hadoop's file systems, in which models are saved",
     ("svead_spark.storage", "_jsc"): "their configuration",
-    ("svead_stream.kernels.simd", "_cache"): "Numba stamps a cached kernel with its own file only",
-    ("svead_stream.kernels.simd", "_cache_file"): "the same",
-    ("svead_stream.kernels.simd", "_cache_path"): "the same",
-    ("svead_stream.kernels.simd", "_impl"): "the same",
+    ("svead_stream.kernels.compiled", "_cache"): "Numba stamps a cached kernel with its own file only",
+    ("svead_stream.kernels.compiled", "_cache_file"): "the same",
+    ("svead_stream.kernels.compiled", "_cache_path"): "the same",
+    ("svead_stream.kernels.compiled", "_impl"): "the same",
 }
 
 

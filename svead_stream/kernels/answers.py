@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from svead_stream.kernels.compiled import kernel, short_kernel
 from svead_stream.kernels.lasting import repeats, to_score
 from svead_stream.kernels.layout import (
     ANCHORS,
@@ -33,7 +34,6 @@ from svead_stream.kernels.layout import (
 from svead_stream.kernels.ranks import lower
 from svead_stream.kernels.refresh import to_coordinates
 from svead_stream.kernels.search import distance, locate_block, nearest, nearest_with_gaps, place
-from svead_stream.kernels.simd import kernel, short_kernel
 
 ANOMALY, FALSE_ALARM, USUAL = 0, 1, 2  # the three partitions; the first two are also the kinds of answers
 KEPT = 64  # answers of each kind, the newest

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from svead_stream.kernels.compiled import kernel
 from svead_stream.kernels.layout import BLOCK, F64, I32, Partitions, Points
 from svead_stream.kernels.search import add_to_cell, locate_block, to_frame, transpose
-from svead_stream.kernels.simd import kernel
 
 # columns of a score table
 SLOPE, CONSTANT = 0, 1

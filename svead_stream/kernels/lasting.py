@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 
+from svead_stream.kernels.compiled import kernel
 from svead_stream.kernels.layout import F64
-from svead_stream.kernels.simd import kernel
 
 FEW, MANY = 10, 2000  # events in the two means
 RAISED = 0.5  # by which part of their difference

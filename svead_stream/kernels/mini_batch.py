@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from svead_stream.kernels.answers import renew, shift_block, shifted
+from svead_stream.kernels.compiled import kernel
 from svead_stream.kernels.lasting import follow, remember, repeats, to_score
 from svead_stream.kernels.layout import (
     BLOCK,
@@ -32,7 +33,6 @@ from svead_stream.kernels.online import attribute, ends_product, mean_score, rel
 from svead_stream.kernels.ranks import ALERT, judge_scores
 from svead_stream.kernels.refresh import refresh, to_coordinates, until_refresh
 from svead_stream.kernels.search import learn_in_cell, locate_block, score_in_cell
-from svead_stream.kernels.simd import kernel
 
 
 @kernel

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from svead_stream.kernels.compiled import kernel, short_kernel
 from svead_stream.kernels.lasting import follow, remember, repeats, to_score
 from svead_stream.kernels.layout import (
     COUNT,
@@ -42,7 +43,6 @@ from svead_stream.kernels.search import (
     to_frame,
     to_warped,
 )
-from svead_stream.kernels.simd import kernel, short_kernel
 
 LOGS_TOGETHER = 8  # factors multiplied before a logarithm is taken
 LARGEST_FACTOR = 1e30  # so many of them stay finite

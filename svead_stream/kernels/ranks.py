@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 
+from svead_stream.kernels.compiled import kernel, short_kernel
 from svead_stream.kernels.layout import F64, I64, U8, Rules, Window
-from svead_stream.kernels.simd import kernel, short_kernel
 
 # positions in the counters of a window: oldest place in the ring, known scores, withheld events among them, scores
 # entered, events judged and alerts in all, incidents, whether one is open, how many alerts it had, and the last of them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from svead_stream.kernels.compiled import kernel
 from svead_stream.kernels.layout import (
     ANCHORS,
     BLOCK,
@@ -42,7 +43,7 @@ from svead_stream.kernels.search import (
     transpose,
     warp,
 )
-from svead_stream.kernels.simd import LANES, exchange, kernel
+from svead_stream.kernels.simd import LANES, exchange
 
 FIRST_BUILD = 8  # events learned when the first partitions are built
 YOUNG = 256  # events up to which all partitions are rebuilt whenever the stream has doubled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from svead_stream.kernels.compiled import kernel
 from svead_stream.kernels.layout import I64, U64
-from svead_stream.kernels.simd import kernel
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 

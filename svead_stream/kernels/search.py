@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from svead_stream.kernels.compiled import kernel
 from svead_stream.kernels.layout import (
     ANCHORS,
     BLOCK,
@@ -43,7 +44,6 @@ from svead_stream.kernels.simd import (
     index_of_greater,
     index_of_greatest,
     keep_greater,
-    kernel,
     load,
     mul,
     splat,

@@ -10,66 +10,18 @@ With NUMBA_DISABLE_JIT=1 the same names work on NumPy arrays.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.caching import IndexDataCacheFile, NullCache
 from numba.extending import intrinsic, models, register_model
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 LANES = 8
 
-_njit: Any = numba.njit
 _config: Any = numba.config
-
-
-def _digest() -> str:
-    """Of the sources of all kernels."""
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-_DIGEST = _digest()
-
-
-def kernel(function: F, nogil: bool = True) -> F:
-    """Compile lazily, without the GIL, cached on disk where a folder for it can be written.
-
-    Kernels get all their arrays from outside: without Numba's allocator there is no counting of references, which
-    would cost more than the search of a small partition.
-    """
-    options = {"nogil": nogil, "error_model": "numpy", "_nrt": False}
-    try:
-        compiled = _njit(cache=True, **options)(function)
-    except RuntimeError:  # no place to write a cache to
-        compiled = _njit(**options)(function)
-    cache = getattr(compiled, "_cache", None)  # none with the JIT off
-    if not isinstance(cache, (NullCache, type(None))):
-        # Numba stamps a cached function with its own file; these call each other across files. Files of other sources
-        # have other names: to read them can fail where types have moved.
-        try:
-            cache._cache_file = IndexDataCacheFile(cache._cache_path, f"{cache._impl.filename_base}.{_DIGEST}", _DIGEST)
-        except (AttributeError, TypeError) as error:
-            raise ImportError(
-                f"Numba {numba.__version__} keeps its cache in another way than svead-stream knows, and would mix up "
-                f"kernels of different releases ({error}): install a Numba that svead-stream's requirements allow"
-            ) from error
-    return cast(F, compiled)
-
-
-def short_kernel(function: F) -> F:
-    """A kernel that takes a few microseconds: to let go of the GIL and take it again would cost more than it gives."""
-    return kernel(function, nogil=False)
 
 
 if _config.DISABLE_JIT:

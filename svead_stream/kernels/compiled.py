@@ -1,0 +1,120 @@
+"""How kernels are compiled: as few times as possible, and kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import types
+from numba.core.caching import IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_config: Any = numba.config
+
+
+def _digest() -> str:
+    """Of the sources of all kernels."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+_DIGEST = _digest()
+
+
+class _Part(CPUDispatcher):
+    """A kernel as part of another one: not callable from Python, and compiled once for all constants it is called with.
+
+    The ways in from Python are most of the code of a small kernel, and would be compiled with every kernel that it is
+    part of.
+    """
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template([types.unliteral(one) for one in args], kws)
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel as Python calls it, and kept on disk; other kernels get the part."""
+
+    part: Any  # a _Part
+
+    @property
+    def _numba_type_(self) -> Any:
+        return types.Dispatcher(self.part)
+
+
+def kernel(function: F, nogil: bool = True) -> F:
+    """Compile lazily, without the GIL, cached on disk where a folder for it can be written.
+
+    Kernels get all their arrays from outside: without Numba's allocator there is no counting of references, which
+    would cost more than the search of a small partition.
+    """
+    if _config.DISABLE_JIT:
+        return function
+    options = {"nopython": True, "nogil": nogil, "error_model": "numpy", "_nrt": False}
+    compiled = _Kernel(function, targetoptions=options)
+    compiled.part = _Part(function, targetoptions=options | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+    _keep(compiled)
+    return cast(F, compiled)
+
+
+def short_kernel(function: F) -> F:
+    """A kernel that takes a few microseconds: to let go of the GIL and take it again would cost more than it gives."""
+    return kernel(function, nogil=False)
+
+
+def _keep(compiled: Any) -> None:
+    """Cache a kernel on disk: where Numba does, else among the temporary files; nowhere if neither can be written."""
+    try:
+        compiled.enable_caching()
+    except RuntimeError:  # no place that can be written
+        try:
+            with _caching_in(_temporary_folder()):
+                compiled.enable_caching()
+        except RuntimeError:
+            return
+    # Numba stamps a cached function with its own file; these call each other across files. Files of other sources
+    # have other names: to read them can fail where types have moved.
+    kept = compiled._cache
+    try:
+        kept._cache_file = IndexDataCacheFile(kept._cache_path, f"{kept._impl.filename_base}.{_DIGEST}", _DIGEST)
+    except (AttributeError, TypeError) as error:
+        raise ImportError(
+            f"Numba {numba.__version__} keeps its cache in another way than svead-stream knows, and would mix up "
+            f"kernels of different releases ({error}): install a Numba that svead-stream's requirements allow"
+        ) from error
+
+
+@cache
+def _temporary_folder() -> str:
+    """A folder for temporary files that nobody else can write to, since what is cached is run; "" if there is none."""
+    if not hasattr(os, "getuid"):
+        return ""
+    folder = Path(tempfile.gettempdir(), f"svead-stream-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        told = folder.lstat()
+    except OSError:
+        return ""
+    own = stat.S_ISDIR(told.st_mode) and told.st_uid == os.getuid() and not told.st_mode & 0o077
+    return str(folder) if own else ""
+
+
+@contextmanager
+def _caching_in(folder: str) -> Iterator[None]:
+    named, _config.CACHE_DIR = _config.CACHE_DIR, folder
+    try:
+        yield
+    finally:
+        _config.CACHE_DIR = named
