@@ -84,8 +84,8 @@ class Recording:
         return {name: value for name, value in told.items() if value}
 
     def _others(self, scored: Scored) -> list[str]:
-        """The first few columns that are neither features nor the clock: they may say what an event is about."""
-        used = {*scored.features.column_names, self._columns.clock}
+        """The first few columns that are neither features, clock nor label: they may say what an event is about."""
+        used = {*scored.features.column_names, self._columns.clock, self._columns.label}
         return [column for column in scored.batch.table.column_names if column not in used][:_N_CONTEXT]
 
     def _alert(

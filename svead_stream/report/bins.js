@@ -13,9 +13,9 @@ function joinedMeans(means, counts, many) {
 }
 
 // As few rows as the data have a point for, and as many as leave a pixel or more for each point.
-function rowsAPoint() {
+function rowsAPoint({ min, max }) {
   const { width, start, high } = data.timeline;
-  const bins = axis.timed ? start.filter((t) => t >= view.min && t <= view.max).length : high.length * (view.max - view.min) / (axis.max - axis.min);
+  const bins = axis.timed ? start.filter((t) => t >= min && t <= max).length : high.length * (max - min) / (axis.max - axis.min);
   let rows = width;
   while (bins * width / rows > chartWidth() - LEFT - RIGHT) rows *= 2;
   return rows;

@@ -34,8 +34,8 @@ function drawBrush() {
 
 function fillBrush() {
   if (!strip) makeBrush();
-  const { xs, bins } = pointsOf(data.timeline.width);
-  strip.setData([xs, bins.map((bin) => bin < 0 ? null : data.timeline.high[bin])]);
+  const { width, high } = scoreBins(rowsAPoint(axis)), { xs, bins } = pointsOf(width);
+  strip.setData([xs, bins.map((bin) => bin < 0 ? null : high[bin])]);
 }
 
 // In the window it is moved, at its ends they are pulled, elsewhere a new one is drawn; a press alone brings it there.

@@ -9,7 +9,7 @@ let pointRows = 0; // rows for which there is a point now
 
 const ratio = () => uPlot.pxRatio;
 const chartWidth = () => at("charts").clientWidth;
-const mostTicks = (u) => Math.max(2, Math.floor(u.bbox.width / ratio() / 88));
+const mostTicks = (u) => Math.max(2, Math.floor(u.bbox.width / ratio() / 76));
 const fits = (u, x) => u.valToPos(x, "x") < u.bbox.width / ratio() - 6;
 
 function makeChart(parent, { name, height, labelled, series, bands = [], range }) {
@@ -95,7 +95,7 @@ function featureChart(name) {
 }
 
 function fillCharts() {
-  pointRows = rowsAPoint();
+  pointRows = rowsAPoint(view);
   const all = new Map(); // charts of the same bins have the same points
   for (const chart of charts) {
     const bins = chart.bins = chart.feature ? featureBins(chart.feature, pointRows) : scoreBins(pointRows);

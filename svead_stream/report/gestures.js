@@ -34,18 +34,20 @@ function listen(chart) {
 }
 
 function wheel(event, place) {
-  const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY), by = sideways ? event.deltaX : event.deltaY;
+  const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY), turned = sideways ? event.deltaX : event.deltaY;
+  const by = Math.min(Math.max(turned * (event.deltaMode ? 33 : 1) / 100, -1), 1); // a notch of a wheel is 1, or a few lines
   const scrolls = !event.ctrlKey && !sideways && performance.now() - scrolledAt < 400;
   if (scrolls || !by || (seesAll() && (sideways || event.shiftKey || by > 0))) return; // there is nothing to do but scroll
   event.preventDefault();
-  if (sideways || event.shiftKey) pan(Math.sign(by) * 0.1);
-  else zoom(1.25 ** Math.sign(by), place);
+  if (sideways || event.shiftKey) pan(by * 0.1);
+  else zoom(1.25 ** (event.ctrlKey ? 4 * by : by), place); // two fingers on a pad come as small steps with ctrl
 }
 
 // A press on an alert or on an incident opens it in its table, unless it becomes a double one.
 let pressed = null;
 
 function press(chart, event) {
+  if (event.shiftKey) return; // the end of a drag
   const u = chart.plot, left = event.clientX - u.over.getBoundingClientRect().left;
   const off = (x) => Math.abs(u.valToPos(x, "x") - left);
   const alerts = data.table.filter((a) => off(placeOfAlert(a)) < 7).sort((a, b) => off(placeOfAlert(a)) - off(placeOfAlert(b)) || b.score - a.score);
@@ -72,7 +74,7 @@ function fingers(u, over, place) {
     const min = before[0] - (after[0] - view.min) * factor;
     setView(min, min + (view.max - view.min) * factor);
   });
-  for (const over_ of ["pointerup", "pointercancel", "pointerleave"]) over.addEventListener(over_, (event) => down.delete(event.pointerId));
+  for (const end of ["pointerup", "pointercancel", "pointerleave"]) over.addEventListener(end, (event) => down.delete(event.pointerId));
 }
 
 const KEYS = {

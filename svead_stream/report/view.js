@@ -33,7 +33,7 @@ function showIncident(incident) {
 }
 
 function drawView() {
-  if (rowsAPoint() !== pointRows) fillCharts();
+  if (rowsAPoint(view) !== pointRows) fillCharts();
   for (const { plot } of charts) plot.setScale("x", view);
   drawBrush();
   at("zoom-reset").disabled = at("zoom-out").disabled = seesAll();
