@@ -66,7 +66,6 @@ from svead_kafka.client import (
     message_limits,
     topic_settings,
 )
-from svead_kafka.compiling import telling_of_compilation
 from svead_kafka.errors import ConfigurationError, GaveUp
 from svead_kafka.events import Event, decoder
 from svead_kafka.faults import permanent
@@ -82,6 +81,7 @@ from svead_kafka.topics import Topics
 from svead_kafka.watchdog import Watchdog, bounded
 from svead_stream.judging import ConformalFilter
 from svead_stream.protocols import JudgesMany
+from svead_stream.warm import telling_of_compilation
 
 log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class Worker:
         self._live.serve()
         self._phase = "compiling"
         self._watchdog.beat("compiling")
-        with telling_of_compilation():
+        with telling_of_compilation(log.info):
             self._compile()
         self._is_warm = True
 

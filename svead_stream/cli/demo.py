@@ -46,15 +46,17 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     show.line(click.style("A machine: five sensors, an event a minute. Four incidents a day are asked for.", bold=True))
     show.line("Day 1 is for learning what is usual. Then there are faults, of four kinds.")
     started = time.perf_counter()
-    show.status("starting: the first time takes longer, kernels are compiled ...")
+    show.status("starting ...")
     from pyarrow import csv
 
     from svead_stream import ConformalFilter, StreamingSVEAD, warm_up
     from svead_stream.cli.machine import clock, machine
     from svead_stream.cli.run import Run
     from svead_stream.cli.tables import Batch
+    from svead_stream.warm import telling_of_compilation
 
-    warm_up()
+    with telling_of_compilation(show.line):
+        warm_up(one_by_one=False)
     table, faults = machine(seed=seed)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)

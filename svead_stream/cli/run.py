@@ -41,6 +41,7 @@ from svead_stream.judging import ConformalFilter
 from svead_stream.parameters import values_of
 from svead_stream.record import Verdicts
 from svead_stream.report import Recorder, render
+from svead_stream.warm import telling_of_compilation
 
 _OUTPUTS = ("output", "incidents_path", "rejects_path", "save_path", "report_path")
 
@@ -119,8 +120,9 @@ class Run:
     def files(self, paths: Iterable[str]) -> None:
         """Score one source after the other with the same model."""
         paths = list(paths)
-        self.progress.say("starting: the first time takes longer, kernels are compiled ...")
-        svead_stream.warm_up()
+        self.progress.say("starting ...")
+        with telling_of_compilation(self.note):
+            svead_stream.warm_up(one_by_one=False)
         self.progress.restart()
         for i, path in enumerate(paths):
             source = Source(path, self.options["encoding"], self.note)

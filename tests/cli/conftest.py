@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import svead_stream
 from svead_stream.cli import _run
 
 
@@ -27,6 +28,12 @@ class Outcome(NamedTuple):
     def said(self) -> str:
         """Stderr but for the line that tells which columns are used."""
         return "".join(line for line in self.err.splitlines(keepends=True) if not line.startswith("using "))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
+    """Compile the detector once: the first command would say that it does."""
+    svead_stream.warm_up(one_by_one=False)
 
 
 @pytest.fixture
