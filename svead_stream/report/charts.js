@@ -16,7 +16,7 @@ function makeChart(parent, { name, height, labelled, series, bands = [], range }
   const chart = { name, points: { xs: [], bins: [] }, bins: {} };
   chart.box = add(parent, "div", { class: "chart" });
   const head = add(chart.box, "div", { class: "chart-head" });
-  chart.title = add(head, "h3", {}, name);
+  add(head, "h3", {}, name);
   chart.readout = add(head, "span", { class: "readout" });
   chart.place = add(chart.box, "div", { class: "plot", role: "img" });
   const grid = { stroke: () => palette.line, width: 1 }, stroke = () => palette.dim, font = "11px system-ui, sans-serif";
@@ -174,7 +174,7 @@ function drawIncidents(u, chart) {
   for (const incident of seen) {
     const [from, to] = placeOfIncident(incident), here = incident.number === marked.incident;
     const thin = u.valToPos(to, "x") - u.valToPos(from, "x") < 2;
-    if (here || !crowded || !thin) fillStretch(u, from, to, palette.alert, here ? 0.26 : 0.14, top, height);
+    if (here || !crowded || !thin) fillStretch(u, from, to, palette.alert, here ? 0.22 : 0.14, top, height);
     if (chart === charts[0]) fillStretch(u, from, to, palette.alert, 1, top - cap, cap);
   }
 }
