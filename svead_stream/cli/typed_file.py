@@ -15,6 +15,7 @@ from svead_stream.cli.errors import DataError
 from svead_stream.cli.typed import common_schema, fitted, without_dictionaries
 
 FORMATS = ("parquet", "arrow")
+_GROUP = 1 << 22  # bytes that are written together: small groups of rows make large files
 
 
 class TypedFile:
@@ -35,6 +36,8 @@ class TypedFile:
         self._format = format
         self._writer: Any = None
         self._schema: pa.Schema | None = None
+        self._waiting: list[pa.Table] = []
+        self._n_bytes = 0  # that wait
 
     def write(self, table: pa.Table) -> None:
         """Write some rows."""
@@ -43,13 +46,23 @@ class TypedFile:
         if self._schema is None:
             self._open(table.schema)
         if table.schema != self._schema:
+            self._flush()
             table = self._widened(table)
-        self._writer.write_table(table)
+        self._waiting.append(table)
+        self._n_bytes += table.nbytes
+        if self._n_bytes >= _GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._n_bytes = self._waiting, [], 0
+        if waiting:
+            self._writer.write_table(pa.concat_tables(waiting))
 
     def close(self) -> None:
         """Finish the file. A column without any value is one of text: few programs read the type of nothing."""
         if self._schema is None:
             return
+        self._flush()
         fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in self._schema]
         if fields != list(self._schema):
             self._widened(pa.schema(fields).empty_table())
