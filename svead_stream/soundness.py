@@ -31,7 +31,7 @@ from svead_stream.kernels.search import SATURATED
 Arrays = dict[str, NDArray[Any]]
 
 MOST = 10**18  # events, or points of a cell
-_FARTHEST = 1.35e154  # a value of an event; releases up to 0.1 took some beyond 1e100
+_FARTHEST = 1.35e154  # a value of an event; models were made that have some beyond 1e100
 LARGEST_SCORE = 1e280  # a score in a partition: those of all, each trusted, add up
 _SMALLEST_SPREAD = 1e-286
 _LARGEST_RATE = 1.01e300
@@ -87,9 +87,9 @@ def check_memory(a: Arrays, m: int, window: int, d: int) -> None:
         and ((trust > 0) & (trust <= len(trust))).all(),
     }
     refuse_unsound(sound)
-    lengths = (weight[:, known] / rates[0, known]).max(axis=1, initial=0.0)
-    highest = (lengths * float(SATURATED) * (d + 1) ** 0.5 + cells[..., SUM].max(axis=1)) * _RAREST
     with np.errstate(over="ignore"):
+        lengths = (weight[:, known] / rates[0, known]).max(axis=1, initial=0.0)
+        highest = (lengths * float(SATURATED) * (d + 1) ** 0.5 + cells[..., SUM].max(axis=1)) * _RAREST
         fine = between(highest * np.maximum(metric[:, INVERSE_UNIT], 1.0), 0, LARGEST_SCORE)
     refuse_unsound({"weight": fine})
 

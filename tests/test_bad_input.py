@@ -212,6 +212,7 @@ def test_no_event_whatsoever_makes_a_score_that_is_not_finite(events):
         assert np.isfinite(model.score_one(event))
         model.learn_one(event)
     assert np.isfinite(model.score_one({"a": 1.0}))
+    assert StreamingSVEAD.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
 @pytest.mark.parametrize(
