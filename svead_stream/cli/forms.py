@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from svead_stream.cli.batches import Batch
-from svead_stream.cli.cells import NEARLY_ALL, first_filled, is_text, shorten
+from svead_stream.cli.cells import FIRST, NEARLY_ALL, first_filled, is_text, shorten
 from svead_stream.cli.sources import Source
 from svead_stream.cli.words import listed
 
@@ -24,6 +24,7 @@ _UNIT = rf"{_LETTER}(?:{_LETTER}|[/·*^23]){{0,11}}"
 _CURRENCY = r"[$€£¥₹₽₩]|[A-Z]{3} "
 _WITH_UNIT = rf"^(?P<before>{_CURRENCY})?\s*(?P<number>{_ANY})\s*(?P<after>{_UNIT})?$"
 _UNSURE = "?"  # a decimal sign that cannot be told from one between thousands
+_NONE = ""  # in whole numbers and words
 _TRUTH = {"true": "1", "yes": "1", "false": "0", "no": "0"}
 
 
@@ -106,20 +107,17 @@ class Forms:
 
     def _look(self, columns: dict[str, pa.ChunkedArray]) -> None:
         """Decide how columns are written that are seen for the first time; those without a cell wait."""
-        first = {
-            name: filled
-            for name, cells in columns.items()
-            if len(filled := pc.utf8_trim_whitespace(first_filled(cells)))
-        }
-        usual = {name: cells for name, cells in first.items() if _is_plain(cells)}
-        found = {name: _form(cells) for name, cells in first.items() if name not in usual}
-        odd = {name: form for name, form in found.items() if form is not None}
-        sign, is_sure = self._sign_of_all(set(map(_decimal_of, odd.values())), usual)
-        said = []
+        filled = {name: texts for name, cells in columns.items() if len(texts := cells.drop_null().slice(0, FIRST))}
+        usual = {name: texts for name, texts in filled.items() if _is_plain(texts)}
+        others = {name: pc.utf8_trim_whitespace(first_filled(columns[name])) for name in filled if name not in usual}
+        first = usual | {name: texts for name, texts in others.items() if len(texts)}
+        self._known |= dict.fromkeys(first)
+        odd = {name: form for name in first if name not in usual and (form := _form(first[name])) is not None}
+        sign, is_sure = self._sign_of_all({form.decimal for form in odd.values()}, usual)
         forms = {name: _with_decimal(form, sign, self._decimal) for name, form in odd.items()}
         if sign == ",":  # there 1.234 is no fraction
-            forms |= {name: NumberForm(",") for name, cells in usual.items() if _is_grouped(cells)}
-        self._known |= dict.fromkeys(first)
+            forms |= {name: NumberForm(",") for name, texts in usual.items() if _is_grouped(texts)}
+        said = []
         for name, form in forms.items():
             plain = form.plain(first[name])
             changed = pc.index(pc.not_equal(plain, first[name]), True).as_py()
@@ -162,7 +160,7 @@ def _form(texts: pa.ChunkedArray) -> NumberForm | None:
     enough = NEARLY_ALL * len(texts)
     texts = _with_hyphen(texts)
     if sum(pc.equal(pc.utf8_lower(texts), word).to_pylist().count(True) for word in _TRUTH) >= enough:
-        return NumberForm(is_truth=True)
+        return NumberForm(_NONE, is_truth=True)
     parts = pc.extract_regex(texts, _WITH_UNIT).combine_chunks()
     before, after = (pc.fill_null(parts.field(i), "") for i in (0, 2))
     units = Counter(zip(before.to_pylist(), after.to_pylist(), strict=True))
@@ -173,7 +171,9 @@ def _form(texts: pa.ChunkedArray) -> NumberForm | None:
     n_dots, n_commas = (_n_matching(numbers, _PATTERNS[sign]) for sign in ".,")
     if max(n_dots, n_commas) < enough:
         return None
-    if n_dots > n_commas or not _n_matching(numbers, "[.,]"):
+    if not _n_matching(numbers, "[.,]"):
+        return form._replace(decimal=_NONE)
+    if n_dots > n_commas:
         return form._replace(decimal=".")
     if n_commas > n_dots and _n_matching(numbers, ","):
         return form._replace(decimal=",")
@@ -191,14 +191,10 @@ def _n_matching(texts: pa.ChunkedArray, pattern: str) -> int:
     return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py() or 0)
 
 
-def _decimal_of(form: NumberForm) -> str:
-    return form.decimal
-
-
 def _with_decimal(form: NumberForm, sign: str, asked: str | None) -> NumberForm:
-    """The form with its decimal sign: its own if that is clear, but not against the user's."""
-    clear = form.decimal if form.decimal != _UNSURE and not (asked == "." and form.decimal == ",") else sign
-    return form._replace(decimal=clear)
+    """The form with its decimal sign: its own if that is clear, but no comma against the user's point."""
+    is_clear = form.decimal == "." or (form.decimal == "," and asked != ".")
+    return form if is_clear else form._replace(decimal=sign)
 
 
 def _is_grouped_or_whole(texts: pa.ChunkedArray) -> bool:

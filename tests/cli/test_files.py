@@ -201,6 +201,11 @@ FILES = {
     "commas that may be decimal or not": File(
         with_column(["1,234", "2,345"], ";"), x(1.234, 2.345), says="is read as 1.234; --decimal . or , tells"
     ),
+    "commas that may be decimal or not, beside words and units": File(
+        "x;b;c\n1,234;yes;5kg\n2,345;no;6kg\n",
+        columns(x=[1.234, 2.345], b=[1, 0], c=[5, 6]),
+        says="--decimal . or , tells",
+    ),
     "commas between thousands, as asked for": File(
         with_column(["1,234", "2,345"], ";"), x(1234, 2345), ("--decimal", ".")
     ),
