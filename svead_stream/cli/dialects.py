@@ -119,7 +119,7 @@ def find(name: str, start: bytes, options: CsvOptions) -> Dialect:
     rows = _rows(body[n_lines:], delimiter)
     comment = options.comment
     said = []
-    if comments and (names := _names_in_comment(comments[-1], cells, delimiter)) is not None:
+    if comments and (names := _names_in_comment(comments[-1].strip(), cells, delimiter)) is not None:
         cells, rows, n_lines = names, [cells, *rows], 0
         comments = comments[:-1]
     elif (len(cells) == 1 or not _fit(cells, rows)) and (found := _after_preamble(body, asked)) is not None:
@@ -209,7 +209,7 @@ def _names_in_comment(line: str, row: list[str], delimiter: str) -> list[str] | 
     """The names of columns, if they are in the comment above the first row."""
     if not any(map(_is_number, row)):
         return None
-    for text in (line, line.strip().lstrip(COMMENT)):
+    for text in (line, line.lstrip(line[:1])):
         cells = _rows([text], delimiter)
         if cells and len(cells[0]) == len(row) and not any(map(_is_number, cells[0])):
             return cells[0]
@@ -222,6 +222,8 @@ def _after_preamble(lines: list[str], asked: str | None) -> tuple[int, str] | No
     for separator in asked or (*_SEPARATORS, SPACES):
         parsed = (_rows([line], separator) for line in lines[:_SAMPLE])
         rows = {i: row[0] for i, row in enumerate(parsed) if row}
+        if not rows:
+            continue
         width = Counter(map(len, [*rows.values()][len(rows) // 2 :])).most_common(1)[0][0]
         table = [i for i, row in rows.items() if len(row) == width]
         header, *data = table

@@ -43,7 +43,7 @@ def read(source: Source, end: Callable[[], bool] | None, first_rows: int) -> Ite
         As for `Source.blocks`.
 
     """
-    is_first = True
+    is_first = first_rows > 0  # a single row then is the only one
     rows = _elements if _is_spread(source.peek(1 + first_rows, end)) else _lines
     for texts, lines in rows(source, end, first_rows):
         batch = _parse(source.name, texts, np.asarray(lines, dtype=np.int64))

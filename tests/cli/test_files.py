@@ -26,6 +26,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from svead_stream.cli import dialects
 from svead_stream.cli.sources import GrowingSource
 from svead_stream.cli.tables import CsvOptions, read
 
@@ -370,6 +371,12 @@ def test_files_are_read_as_they_are(run: Any, tmp_path: Path, kind: str) -> None
         wanted = [{name: row.get(name) for name in expected} for row, expected in zip(rows, file.reads, strict=True)]
         assert wanted == file.reads
         assert tuple(sorted(json.loads(line)["line"] for line in rejects.read_text().splitlines())) == file.rejects
+
+
+def test_rows_of_another_width_than_a_very_wide_header_leave_it_as_it_is() -> None:
+    names = [f"column_{i}" for i in range(20_000)]  # more than a cell holds, with any other separator
+    dialect = dialects.find("table", f"{','.join(names)}\n{'12345678,' * 20_001}\n".encode(), CsvOptions())
+    assert (dialect.names, dialect.delimiter, dialect.skip) == (names, ",", 1)
 
 
 PIECES = (
