@@ -73,7 +73,8 @@ def demo(directory: str, seed: int, fast: bool) -> int:
     pause = 0.0 if fast or not live else seconds * _CHUNK / table.num_rows
     for start in range(0, table.num_rows, _CHUNK):
         part = table.slice(start, _CHUNK)
-        scored = run.step("machine.csv", Batch(part, np.arange(start + 2, start + 2 + part.num_rows)))
+        batch = Batch(part, np.arange(start + 2, start + 2 + part.num_rows))
+        scored = run.step("machine.csv", run.prepare("machine.csv", batch))
         for line in score.follow(start, scored):
             show.line(line)
         show.scores(scored.verdicts.scores.max(), run.model.threshold, bool(scored.verdicts.incidents))

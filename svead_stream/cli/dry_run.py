@@ -34,7 +34,7 @@ def lines(run: Run, path: str) -> Iterator[str]:
         Of the file; - is stdin.
 
     """
-    source = Source(path)
+    source = Source(path, run.options["encoding"], run.note)
     try:
         format = source.format(run.options["input_format"])
         batches = read(source, format, run.csv, first_rows=run.first_rows)
@@ -47,8 +47,8 @@ def lines(run: Run, path: str) -> Iterator[str]:
     batch, features, times = run.scorer.prepare(source.name, found)
     label = run.options["label"]
     if label is not None:
-        labels(batch.table[label], label)
-    yield from _table([("column", "type", "role"), *_columns(run, found, format)])
+        labels(batch.readable[label], label)
+    yield from _table([("column", "type", "role"), *_columns(run, batch, features, format)])
     yield ""
     yield from _first_rows(batch, features, times)
     if batch.rejects:
@@ -58,10 +58,10 @@ def lines(run: Run, path: str) -> Iterator[str]:
         yield f"{first.source}, line {first.line} {first.reason}"
 
 
-def _columns(run: Run, batch: Batch, format: str) -> Iterator[tuple[str, str, str]]:
+def _columns(run: Run, batch: Batch, features: pa.Table, format: str) -> Iterator[tuple[str, str, str]]:
     table = batch.table
     if format == "csv":
-        table = Types().typed(table, table, pa.table({}))
+        table = Types().typed(table, batch.readable, features)
     for field in table.schema:
         kind = str(field.type)
         yield printable(field.name), _KINDS.get(kind, kind), run.scorer.columns.role(field.name)

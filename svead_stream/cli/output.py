@@ -48,8 +48,8 @@ def output_format(path: str, asked: str | None, input_format: str) -> str:
 
 
 def output_delimiter(path: str, input_delimiter: str) -> str:
-    """That of the input, unless the name of the file says that it is a tab."""
-    return "\t" if _suffixes(path)[0] == ".tsv" else input_delimiter
+    """That of the input, but a tab where the name says so, or where spaces would swallow empty cells."""
+    return "\t" if _suffixes(path)[0] == ".tsv" or input_delimiter == " " else input_delimiter
 
 
 class Writer:

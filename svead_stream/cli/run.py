@@ -30,7 +30,7 @@ from svead_stream.cli.output import Writer, output_delimiter, output_format
 from svead_stream.cli.progress import Progress
 from svead_stream.cli.recording import Recording
 from svead_stream.cli.rejects import Rejects
-from svead_stream.cli.scoring import Scored, Scorer, detector_of
+from svead_stream.cli.scoring import Prepared, Scored, Scorer, detector_of
 from svead_stream.cli.sources import FIRST_ROWS, Source
 from svead_stream.cli.tables import Batch, CsvOptions, read
 from svead_stream.cli.truth import labels
@@ -90,7 +90,7 @@ class Run:
         self._order = Order()
         self._before = copy(model.clock_)  # an earlier run may have been at odds with time, too
         self._n_incidents_before = model.n_incidents_
-        self._told = False
+        self._is_ready = False  # to score: columns were told, kernels compiled
 
     @property
     def n_rows(self) -> int:
@@ -121,16 +121,14 @@ class Run:
         """Score one source after the other with the same model."""
         paths = list(paths)
         self.progress.say("starting ...")
-        with telling_of_compilation(self.note):
-            svead_stream.warm_up(one_by_one=False)
-        self.progress.restart()
         for i, path in enumerate(paths):
             source = Source(path, self.options["encoding"], self.note)
             try:
                 format = source.format(self.options["input_format"])
                 for batch in read(source, format, self.csv, first_rows=self.first_rows):
+                    prepared = self.prepare(source.name, batch)
                     with unbroken():
-                        self.write(source, format, self.step(source.name, batch))
+                        self.write(source, format, self.step(source.name, prepared))
                     fraction = None if source.size is None else (i + source.n_read / source.size) / len(paths)
                     self.progress.update(self.n_rows, fraction)
             except pa.ArrowException as error:
@@ -139,17 +137,25 @@ class Run:
                 source.close()
         self.progress.clear()
 
-    def step(self, name: str, batch: Batch) -> Scored:
-        """Score a batch, and count it."""
-        scored = self.scorer.score(name, batch)
+    def prepare(self, name: str, batch: Batch) -> Prepared:
+        """What can be scored of a batch. Before the first, say what is used of it, and compile, which may take long."""
+        prepared = self.scorer.prepare(name, batch)
+        if not self._is_ready and prepared.batch.table.num_rows:
+            self._is_ready = True
+            self.tell(self.scorer.columns.told(prepared.features.column_names))
+            with telling_of_compilation(self.tell):
+                svead_stream.warm_up(one_by_one=False)
+            self.progress.restart()
+        return prepared
+
+    def step(self, name: str, prepared: Prepared) -> Scored:
+        """Score rows, and count them."""
+        scored = self.scorer.score(name, prepared)
         self.n_alerts += int(scored.verdicts.alerts.sum())
         self.rejects.add(scored.batch.rejects)
         if not scored.batch.table.num_rows:
             self.changed = []
             return scored
-        if not self._told:
-            self._told = True
-            self.tell(self.scorer.columns.told(scored.features.column_names))
         if scored.times is not None and (wrong := self._order.look(name, scored.times)) is not None:
             self.note(wrong)
         truth = self._labels(scored.batch)

@@ -89,9 +89,9 @@ class Scorer:
         self._settle(times)
         return Prepared(batch, features, times)
 
-    def score(self, name: str, batch: Batch) -> Scored:
-        """Judge a batch, and learn it unless that is switched off."""
-        batch, features, times = self.prepare(name, batch)
+    def score(self, name: str, prepared: Prepared) -> Scored:
+        """Judge rows, and learn them unless that is switched off."""
+        batch, features, times = prepared
         if not batch.table.num_rows:
             return Scored(batch, features, _NOTHING, None)
         try:

@@ -130,8 +130,9 @@ def _follow(run: Any, notifier: Any, page: Any, options: dict[str, Any]) -> None
         try:
             for batch in read(source, format, run.csv, partial(_has_ended, source, patience, page), run.first_rows):
                 old = source.n_read <= history
+                prepared = run.prepare(source.name, batch)
                 with unbroken():
-                    scored = run.step(source.name, batch)
+                    scored = run.step(source.name, prepared)
                     patience.renew()
                     if not old or options["show_all"]:
                         _print(run, source.name, scored, notifier, options)

@@ -155,3 +155,17 @@ def test_quiet_leaves_warnings_and_errors(run: Any, sensors: Path, tmp_path: Pat
     assert svead_stream.load(tmp_path / "m").n_seen_ == 1_200
     assert run("watch", sensors, "--idle", "0", "--quiet").err == ""
     assert run("score", "-", "-q", stdin=b"a,b\n1,2\n3\n").err.startswith("1 row not scored")
+
+
+def test_columns_that_are_not_there_are_told_before_anything_is_compiled(
+    run: Any, sensors: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(svead_stream, "warm_up", lambda **_: pytest.fail("compiles for nothing"))
+    assert "--label faul: no such column; did you mean 'fault'?" in run("score", sensors, "--label", "faul").err
+
+
+def test_what_was_separated_by_spaces_comes_out_with_tabs_so_that_empty_cells_stay(run: Any) -> None:
+    rows = "".join(f"{i % 7} {i % 5}.5\n" for i in range(60))
+    lines = run("score", "-", stdin=("a  b\n" + rows).encode()).lines
+    assert lines[0].split("\t")[:3] == ["a", "b", "score"]
+    assert {line.count("\t") for line in lines} == {6}

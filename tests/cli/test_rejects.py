@@ -58,13 +58,13 @@ def test_events_without_anything_to_score_are_rows_all_the_same(run: Any, monkey
     assert [b'"y"' in line for line in result.out.splitlines()] == [400 <= i < 420 for i in range(461)]
     result = run("score", "-", stdin=b"{}\noops\n")
     assert result.code == 1
-    assert "line 1 has no fields" in result.err
+    assert "line 1 has no fields" in result.said
 
 
 def test_strict_stops_at_the_first_bad_row_with_one_line(run: Any) -> None:
     result = run("score", "-", "--strict", stdin=b"a,b\n1,2\n3,x\n4\n" * 1)
     assert result.code == 1
-    assert result.err == "svead-stream: stdin, line 4 has 1 cell where the header has 2\n"
+    assert result.said == "svead-stream: stdin, line 4 has 1 cell where the header has 2\n"
 
 
 def test_a_few_words_among_numbers_are_bad_rows_and_not_another_type(run: Any) -> None:

@@ -79,3 +79,11 @@ def test_what_would_fail_fails(run: Any, data: bytes, words: str) -> None:
     result = run("score", "-", "--dry-run", *(["--label", "y"] if b"y" in data else []), stdin=data)
     assert result.code in (1, 2)
     assert words in result.err
+
+
+def test_numbers_that_are_written_otherwise_are_numbers(run: Any) -> None:
+    rows = "".join(f"{i % 7},{i % 10};{20 + i % 5} °C;{i % 3} %\n" for i in range(60))
+    result = run(
+        "score", "-", "--dry-run", "-x", "wet", "--encoding", "latin-1", stdin=("a;b;wet\n" + rows).encode("latin-1")
+    )
+    assert [line.split()[1] for line in result.lines[1:4]] == ["float", "float", "text"]
