@@ -58,7 +58,7 @@ def test_events_without_anything_to_score_are_rows_all_the_same(run: Any, monkey
     assert [b'"y"' in line for line in result.out.splitlines()] == [400 <= i < 420 for i in range(461)]
     result = run("score", "-", stdin=b"{}\noops\n")
     assert result.code == 1
-    assert "line 1 has no fields" in result.said
+    assert "line 1 has no fields" in result.err
 
 
 def test_strict_stops_at_the_first_bad_row_with_one_line(run: Any) -> None:

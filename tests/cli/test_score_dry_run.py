@@ -86,4 +86,4 @@ def test_numbers_that_are_written_otherwise_are_numbers(run: Any) -> None:
     result = run(
         "score", "-", "--dry-run", "-x", "wet", "--encoding", "latin-1", stdin=("a;b;wet\n" + rows).encode("latin-1")
     )
-    assert [line.split()[1] for line in result.lines[1:4]] == ["float", "float", "text"]
+    assert [line.split()[1] for line in result.lines[1:4]] == ["float", "integer", "text"]

@@ -366,8 +366,8 @@ def test_a_bad_file_is_one_line_that_says_where_and_what_to_do(
     files = [part for pair in zip(("-o", "--report", "--save", "--incidents"), written, strict=True) for part in pair]
     result = run("score", sensors, "-x", "fault", "--feedback", write(answers), *files)
     assert result.code == 1
-    assert words in result.err
-    assert len(result.err.splitlines()) == 1
+    assert words in result.said
+    assert len(result.said.splitlines()) == 1
     assert not any(path.exists() for path in written)
     assert taken == []
 
