@@ -86,6 +86,7 @@ class Scorer:
                 raise DataError(f"{name}: none of the model's features is among its columns ({there})")
             raise DataError(f"{name}: no column of numbers to use among {there}; --one-hot makes features of text")
         times = self.columns.times(batch)
+        self._make_room(features.num_columns)
         self._settle(times)
         return Prepared(batch, features, times)
 
@@ -120,6 +121,13 @@ class Scorer:
                 answers.take(self.model, due.pop(end - 1), features.slice(end - 1, 1).to_pylist()[0])
             start = end
         return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _make_room(self, n: int) -> None:
+        """Let a new model take all columns of the first rows: the usual limit is for names that vary by row."""
+        detector = detector_of(self.model)
+        is_usual = detector.max_features == StreamingSVEAD().max_features
+        if not self.n_rows and not self.columns.known and is_usual and n > detector.max_features:
+            self.model.detector = StreamingSVEAD(**values_of(detector) | {"max_features": n})
 
     def _settle(self, times: npt.NDArray[np.float64] | None) -> None:
         """Turn durations into numbers of events by the time between the first ones, before anything is learned."""
