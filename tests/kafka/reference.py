@@ -116,6 +116,7 @@ def quiet_run(stream: Stream, options: Options) -> tuple[dict[tuple[str, int, in
 
 def check(stream: Stream, options: Options) -> None:
     """All that was written is what plain filters in a loop come to."""
+    stream.wait_settled(*filter(None, (options.output, options.state, options.incidents)))
     scored, told = quiet_run(stream, options)
     assert stream.scored(options) == scored
     assert stream.told(options) == told

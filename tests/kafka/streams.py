@@ -111,6 +111,21 @@ class Stream:
         finally:
             consumer.close()
 
+    def wait_settled(self, *topics: str) -> None:
+        """Wait until no transaction is open in these topics: brokers end one some time after they have promised to."""
+
+        def ends(isolation: str) -> dict[TopicPartition, int]:
+            consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, isolation_level=isolation, group_id=None)
+            try:
+                places = [
+                    TopicPartition(topic, p) for topic in topics for p in consumer.partitions_for_topic(topic) or ()
+                ]
+                return dict(consumer.end_offsets(places))
+            finally:
+                consumer.close()
+
+        until(lambda: ends("read_committed") == ends("read_uncommitted"))
+
     def scored(self, options: Options) -> dict[tuple[str, int, int], dict[str, Any]]:
         """Scored events by where they came from; fails if one is there twice."""
         found: dict[tuple[str, int, int], dict[str, Any]] = {}
