@@ -125,8 +125,9 @@ class Scorer:
     def _make_room(self, n: int) -> None:
         """Let a new model take all columns of the first rows: the usual limit is for names that vary by row."""
         detector = detector_of(self.model)
-        is_usual = detector.max_features == StreamingSVEAD().max_features
-        if not self.n_rows and not self.columns.known and is_usual and n > detector.max_features:
+        if self.n_rows or self.columns.known or n <= detector.max_features:
+            return
+        if detector.max_features == StreamingSVEAD().max_features:  # any other was asked for
             self.model.detector = StreamingSVEAD(**values_of(detector) | {"max_features": n})
 
     def _settle(self, times: npt.NDArray[np.float64] | None) -> None:
