@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -88,8 +89,8 @@ def page(recorder: Recorder, **change: Any) -> str:
 
 
 def wait(browser: Any, condition: Callable[[], bool]) -> None:
-    """Until it holds."""
-    WebDriverWait(browser, 30, 0.05).until(lambda _: condition())
+    """Until it holds; an element that the page draws anew while it is read is looked for again."""
+    WebDriverWait(browser, 30, 0.05, [StaleElementReferenceException]).until(lambda _: condition())
 
 
 def labels(browser: Any) -> list[str]:
