@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from svead_stream.record import Incident
@@ -89,8 +87,8 @@ def page(recorder: Recorder, **change: Any) -> str:
 
 
 def wait(browser: Any, condition: Callable[[], bool]) -> None:
-    """Until it holds; an element that the page draws anew while it is read is looked for again."""
-    WebDriverWait(browser, 30, 0.05, [StaleElementReferenceException]).until(lambda _: condition())
+    """Until it holds."""
+    WebDriverWait(browser, 30, 0.05).until(lambda _: condition())
 
 
 def labels(browser: Any) -> list[str]:
@@ -111,10 +109,11 @@ def seen(browser: Any) -> tuple[float, float]:
 
 
 def texts(browser: Any, selector: str) -> list[str]:
-    """What is written in all elements of a kind."""
-    return [element.text for element in browser.find_elements(By.CSS_SELECTOR, selector)]
+    """What is written in all elements of a kind, at one moment: a page may be drawn anew while it is read."""
+    script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText)"
+    return list(browser.execute_script(script, selector))
 
 
 def text(browser: Any, selector: str) -> str:
-    """What is written in the one element of a kind."""
-    return str(browser.find_element(By.CSS_SELECTOR, selector).text)
+    """What is written in the first element of a kind."""
+    return texts(browser, selector)[0]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import HOSTILE, recorded
+from pages import HOSTILE, recorded, text, texts
 from selenium.webdriver.common.by import By
 
 from svead_stream.cli.serve import live_page
@@ -46,15 +46,8 @@ def visit(browser: Any, address: str) -> None:
     until(lambda: browser.execute_script("return document.documentElement.dataset.ready") == "true")
 
 
-def texts(browser: Any, selector: str) -> list[str]:
-    """What is written in all elements of a kind, at one moment: the page is drawn again and again."""
-    script = "return [...document.querySelectorAll(arguments[0])].map((element) => element.innerText)"
-    found: list[str] = browser.execute_script(script, selector)
-    return found
-
-
 def state(browser: Any) -> str:
-    return texts(browser, "#live-state")[0]
+    return text(browser, "#live-state")
 
 
 def rows(browser: Any) -> int:
@@ -189,7 +182,7 @@ def test_a_file_that_grows_is_seen_to_grow(window: Any, lines: list[str], tmp_pa
         assert "open" not in ends(window)
         assert texts(window, "#view") == seen
         assert texts(window, "#incidents tr.open td[data-name='End']") == ends(window)[:1]
-        assert HOSTILE[0] in texts(window, "body")[0]
+        assert HOSTILE[0] in text(window, "body")
         assert window.execute_script("return window.hacked") is None
         assert window.get_log("browser") == []
         process.send_signal(signal.SIGTERM)
