@@ -6,14 +6,16 @@ BIN := .venv/bin
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Compiles the kernels, too, which takes most of a minute.
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --editable '.[files,batch]'
 	touch $@
 
-.venv/ready: .venv/installed
+.venv/ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --editable '.[files,batch,kafka,avro,spark,bench,dev]'
-	touch $@
+	touch .venv/installed $@
 
 demo: .venv/installed
 	$(BIN)/svead-stream demo --out results/demo

@@ -1,7 +1,10 @@
-"""Compiling ahead of the first event, and telling of it: the first start takes long, and would be silent."""
+"""Compiling ahead of the first event, and telling of it where it takes long and would be silent."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +12,8 @@ from typing import Any
 
 import numpy as np
 from numba.core import event
+
+from svead_stream.kernels.precompiled import BUILT_FOR, kinds_here
 
 
 def warm_up(one_by_one: bool = True) -> None:
@@ -37,6 +42,40 @@ def warm_up(one_by_one: bool = True) -> None:
             judge.judge_one({0: float(value)})
         judge.judge_one({0: 1.0}, learn=False)
         model.explain_one({0: 1.0})
+
+
+def precompile() -> None:
+    """Compile into the package what is not there yet, for all kinds of processors of which this is one."""
+    command = [sys.executable, "-c", "from svead_stream.warm import run_all_kernels; run_all_kernels()"]
+    running = []
+    for kind in kinds_here():
+        target = {BUILT_FOR: kind, "NUMBA_CPU_NAME": kind, "NUMBA_CPU_FEATURES": ""}
+        running.append(subprocess.Popen(command, env=os.environ | target))
+    for code in [process.wait() for process in running]:
+        if code:
+            raise subprocess.CalledProcessError(code, command)
+
+
+def run_all_kernels() -> None:
+    """Do once what users do, for `precompile`."""
+    from svead_stream.batch import SVEAD
+    from svead_stream.judging import ConformalFilter
+    from svead_stream.streaming import StreamingSVEAD
+
+    warm_up()
+    rows = np.arange(64.0)[:, None]
+    judge = ConformalFilter(StreamingSVEAD(n_partitions=2, n_anchors=1, normal_after=8, seed=0))
+    judge.judge_many(rows)
+    for is_anomaly in (True, False):
+        judge.feedback_one({0: 100.0}, is_anomaly, teach=not is_anomaly)
+    judge.judge_many(rows)
+    for value in range(64):
+        judge.judge_one({0: float(value)})
+    _ = ConformalFilter.from_bytes(judge.to_bytes()).burns_in
+    for numbers in (rows, rows.astype(np.float32)):
+        fitted = SVEAD(n_partitions=2, n_anchors=1).fit(numbers)
+        fitted.score_samples(numbers)
+    StreamingSVEAD.from_batch(fitted, rows)
 
 
 class _FirstCompilation(event.Listener):

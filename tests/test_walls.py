@@ -39,6 +39,8 @@ KNOWN = {
     ("svead_stream.kernels.compiled", "_cache_file"): "the same",
     ("svead_stream.kernels.compiled", "_cache_path"): "the same",
     ("svead_stream.kernels.compiled", "_impl"): "the same",
+    ("svead_stream.kernels.precompiled", "_rebuild"): "a compiled kernel out of a file, as Numba's cache does it",
+    ("svead_stream.kernels.precompiled", "_reduce"): "and into one",
 }
 
 

@@ -1,4 +1,4 @@
-"""How kernels are compiled: as few times as possible, and kept on disk."""
+"""How kernels are compiled: when the package is built, or where they first run and then kept on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -16,6 +16,8 @@ import numba
 from numba import types
 from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
+
+from svead_stream.kernels.precompiled import BUILT_FOR, Precompiled
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,21 +76,39 @@ def short_kernel(function: F) -> F:
     return kernel(function, nogil=False)
 
 
+class _Cache:
+    """Where a kernel comes from, as its dispatcher asks for it: from the package, else from the disk."""
+
+    def __init__(self, function: Any, on_disk: Any) -> None:
+        self.precompiled = Precompiled(function, _DIGEST)
+        self.on_disk = on_disk
+        self.cache_path = on_disk.cache_path
+        self.flush = on_disk.flush
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        context.refresh()
+        return self.precompiled.load(signature, context) or self.on_disk.load_overload(signature, context)
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        kept = self.precompiled.save if BUILT_FOR in os.environ else self.on_disk.save_overload
+        kept(signature, result)
+
+
 def _keep(compiled: Any) -> None:
     """Cache a kernel on disk: where Numba does, else among the temporary files; nowhere if neither can be written."""
     try:
         compiled.enable_caching()
     except RuntimeError:  # no place that can be written
-        try:
-            with _caching_in(_temporary_folder()):
-                compiled.enable_caching()
-        except RuntimeError:
-            return
+        with suppress(RuntimeError), _caching_in(_temporary_folder()):
+            compiled.enable_caching()
     # Numba stamps a cached function with its own file; these call each other across files. Files of other sources
     # have other names: to read them can fail where types have moved.
-    kept = compiled._cache
+    on_disk = compiled._cache
     try:
-        kept._cache_file = IndexDataCacheFile(kept._cache_path, f"{kept._impl.filename_base}.{_DIGEST}", _DIGEST)
+        if on_disk.cache_path is not None:
+            base = f"{on_disk._impl.filename_base}.{_DIGEST}"
+            on_disk._cache_file = IndexDataCacheFile(on_disk._cache_path, base, _DIGEST)
+        compiled._cache = _Cache(compiled.py_func, on_disk)
     except (AttributeError, TypeError) as error:
         raise ImportError(
             f"Numba {numba.__version__} keeps its cache in another way than svead-stream knows, and would mix up "
