@@ -30,7 +30,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # The broker and the helpers of the tests first; in this folder, `kafka` would be a benchmark.
-sys.path[0] = str(ROOT / "tests" / "kafka")
+sys.path[:1] = [str(ROOT / "tests" / "kafka"), str(ROOT / "tests")]
 sys.path.append(str(ROOT / "benchmarks"))
 
 import _fire_check as check  # noqa: E402

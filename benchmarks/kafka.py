@@ -28,7 +28,7 @@ from uuid import uuid4
 
 ROOT = Path(__file__).resolve().parent.parent
 # The broker and the helpers of the tests, in place of this folder, in which `kafka` would be this very file.
-sys.path[0] = str(ROOT / "tests" / "kafka")
+sys.path[:1] = [str(ROOT / "tests" / "kafka"), str(ROOT / "tests")]
 
 from broker import Cluster  # noqa: E402
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition  # noqa: E402

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # The broker and the helpers of the tests, in place of this folder, in which `kafka` would be a benchmark.
-sys.path[0] = str(ROOT / "tests" / "kafka")
+sys.path[:1] = [str(ROOT / "tests" / "kafka"), str(ROOT / "tests")]
 
 from broker import Cluster, free_ports  # noqa: E402
 from kafka import KafkaProducer  # noqa: E402

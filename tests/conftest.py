@@ -18,6 +18,7 @@ settings.register_profile("svead", deadline=None, print_blob=True)
 settings.load_profile("svead")
 
 SEED = int(os.environ.get("SVEAD_TEST_SEED") or secrets.randbits(32))
+os.environ["SVEAD_TEST_SEED"] = str(SEED)  # for the processes in which tests run side by side
 
 
 def pytest_report_header() -> str:

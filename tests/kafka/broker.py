@@ -16,6 +16,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from fetching import one_at_a_time
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 POM = HERE / "pom.xml"
@@ -58,18 +60,22 @@ def jars(version: str = "kafka.version") -> Path:
     match = re.search(rf"<{re.escape(version)}>(.+?)</", POM.read_text())
     assert match, f"no <{version}> in {POM}"
     folder = Path(os.environ.get("SVEAD_TEST_CACHE", ROOT / ".cache")) / f"kafka-{match[1]}"
-    if (folder / "complete").exists():
-        return folder
+    with one_at_a_time():
+        if not (folder / "complete").exists():
+            _fetch(folder, match[1])
+    return folder
+
+
+def _fetch(folder: Path, version: str) -> None:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise NoBroker(f"{program} is not installed; it is needed to start a Kafka broker")
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-Dkafka.version={match[1]}"]
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-Dkafka.version={version}"]
     command += [f"-DoutputDirectory={folder}", f"-DbuildDirectory={folder}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
         raise NoBroker(f"Maven could not fetch the broker: {(done.stdout + done.stderr)[-500:]}")
     (folder / "complete").touch()
-    return folder
 
 
 def free_ports(count: int) -> list[int]:

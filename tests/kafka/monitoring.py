@@ -15,6 +15,7 @@ from typing import Any
 from urllib.error import URLError
 
 from broker import ROOT, free_ports
+from fetching import one_at_a_time
 from streams import PATIENCE, until
 
 
@@ -28,16 +29,16 @@ def programs() -> Path:
     if installed and shutil.which("prometheus"):
         return Path(installed).parent
     folder = Path(os.environ.get("SVEAD_TEST_CACHE", ROOT / ".cache")).absolute() / "prometheus"
-    if not (folder / "complete").exists():
-        if not shutil.which("apt-get") or not shutil.which("dpkg"):
-            raise NoPrometheus("neither prometheus nor apt-get is installed")
-        folder.mkdir(parents=True, exist_ok=True)
-        _fetch(folder)
-        (folder / "complete").touch()
+    with one_at_a_time():
+        if not (folder / "complete").exists():
+            _fetch(folder)
     return folder / "usr" / "bin"
 
 
 def _fetch(folder: Path) -> None:
+    if not shutil.which("apt-get") or not shutil.which("dpkg"):
+        raise NoPrometheus("neither prometheus nor apt-get is installed")
+    folder.mkdir(parents=True, exist_ok=True)
     if not _download(folder):
         # A fresh container knows no packages yet. Elsewhere only root may ask for the list.
         subprocess.run(["apt-get", "update"], capture_output=True, check=False, timeout=600)
@@ -46,6 +47,7 @@ def _fetch(folder: Path) -> None:
     *_, package = sorted(folder.glob("prometheus_*.deb"))
     subprocess.run(["dpkg", "-x", package, folder], check=True, timeout=600)
     package.unlink()
+    (folder / "complete").touch()
 
 
 def _download(folder: Path) -> bool:

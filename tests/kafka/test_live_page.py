@@ -73,9 +73,9 @@ def test_a_page_that_fails_is_switched_off_and_nothing_else(
     with caplog.at_level(logging.ERROR, logger="svead_kafka"):
         work(stream, options, 200)
     assert len(stream.scored(options)) == 200
-    assert [record.getMessage() for record in caplog.records] == [
-        "the live page failed and is switched off; the worker goes on"
-    ]
+    # The client has warnings of its own on a busy machine.
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("svead")]
+    assert told == ["the live page failed and is switched off; the worker goes on"]
 
 
 def test_where_to_listen_is_checked_before_anything_else() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fetching import one_at_a_time
 from selenium.webdriver.support.ui import WebDriverWait
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -35,10 +36,11 @@ def browser() -> Iterator[Any]:
     """A Chromium that has been started once for all tests."""
     from selenium import webdriver
 
-    found = _find()
-    if found is None:
-        _install()
+    with one_at_a_time():
         found = _find()
+        if found is None:
+            _install()
+            found = _find()
     if found is None:
         reason = "no Chromium with chromedriver here: apt-get install chromium chromium-driver"
         if os.environ.get("CI"):
