@@ -23,7 +23,7 @@ demo: .venv/installed
 # Tests with brokers mostly wait, so more run at a time than there are processors in a small machine.
 test: .venv/ready
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -m without_jit tests/test_*.py -q -W ignore::RuntimeWarning -n 2 \
-		--cov=svead_stream.kernels --cov-report=term-missing --cov-fail-under=95
+		--cov=svead_stream.kernels --cov-report=term-missing --cov-fail-under=98
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 lint: .venv/ready
