@@ -61,7 +61,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         Share of the data that `predict` calls outliers; `"auto"` takes those above the third quartile of the scores
         by more than one and a half interquartile ranges.
     random_state
-        Seed or generator for the choice of anchors.
+        Seed, or a `RandomState` of NumPy, for the choice of anchors.
     n_jobs
         Threads; all cores by default. The numbers do not depend on it.
     verbose
@@ -145,9 +145,9 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         refuse_text(X)
         try:
             return bounded(validate_data(self, X, reset=reset, **options))
-        except ValueError as error:
-            if "convert" in str(error):  # text among objects: this tells in which feature
-                table(X)
+        except (TypeError, ValueError) as error:
+            if not isinstance(X, np.ndarray) or "convert" in str(error):
+                table(X)  # tells what is no number, and in which feature
             raise
 
     def _rows_of_events(self, events: Any, reset: bool) -> F64:
@@ -243,7 +243,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _in_threads(self, n_rows: int, what: str, work: Callable[[slice, kernels.Scratch], Part]) -> Iterator[Part]:
         """Results of the work on all rows, chunk by chunk, in order, with no more than two a thread waiting."""
-        n = self.n_jobs if self.n_jobs is not None and self.n_jobs > 0 else len(os.sched_getaffinity(0))
+        n = int(self.n_jobs) if self.n_jobs is not None and self.n_jobs > 0 else len(os.sched_getaffinity(0))
         n = max(1, min(n, -(-n_rows // CHUNK)))
         waiting: list[Future[Part]] = []
         rooms = [kernels.scratch_for(self._geometry) for _ in range(2 * n)]

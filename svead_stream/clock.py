@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from svead_stream.errors import brief
+
 
 def seconds_of(t: Any) -> float:
     """A time as seconds: a number is taken as such, dates are counted from 1970 on, None and NaN are no time."""
-    if t is None:
-        return math.nan
-    if t != t:  # NaN, and pandas' and NumPy's NaT
+    if type(t).__name__ in ("NoneType", "NAType", "NaTType"):  # the last two are of pandas
         return math.nan
     if isinstance(t, datetime):
         return (t if t.tzinfo is not None else t.replace(tzinfo=UTC)).timestamp()
     if isinstance(t, np.datetime64):
         return float(seconds_of_many(np.array([t]))[0])
-    if isinstance(t, Real) and not isinstance(t, bool):
+    if isinstance(t, Real) and not isinstance(t, (bool, np.timedelta64)):
         return float(t) if math.isfinite(t) else math.nan
-    raise ValueError(f"t={t!r} is no time: give seconds as a number, a datetime or a NumPy datetime64")
+    raise ValueError(f"t={brief(t)} is no time: give seconds as a number, a datetime or a NumPy datetime64")
 
 
 def seconds_of_many(t: Any) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The exceptions of the package.
+"""The exceptions of the package, and how their messages show a value.
 
     SveadError
      ├── SnapshotError    bytes that are not a snapshot, are damaged, or come from a newer version
@@ -20,3 +20,9 @@ class SnapshotError(SveadError):
 
 class MissingExtra(SveadError, ImportError):
     """An optional library is not installed; the message names the command that installs it."""
+
+
+def brief(value: object, most: int = 60) -> str:
+    """A value as a message shows it."""
+    shown = " ".join(repr(value).split())
+    return shown if len(shown) <= most else shown[: most - 3] + "..."

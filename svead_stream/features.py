@@ -15,19 +15,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from svead_stream.errors import brief
 from svead_stream.record import Explanation
 
 Row = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 _NAN = float("nan")
+ABSENT = ("NoneType", "NAType", "MaskedConstant")  # what stands for a missing value in Python, pandas and NumPy
 # what float() would take all the same
 _NO_NUMBERS = (str, bytes, bytearray, np.ndarray, np.datetime64, np.timedelta64, np.complexfloating)
 
 
 def number(name: Hashable, value: Any) -> float:
     """The value as a float, NaN where it is missing, or an error that names the feature."""
-    if value is None or type(value).__name__ == "NAType":  # pandas.NA
+    if type(value).__name__ in ABSENT:
         return _NAN
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if not isinstance(value, _NO_NUMBERS):
         try:
             return float(value)
@@ -50,12 +54,6 @@ def check_event(x: Any) -> None:
         f"the event is {brief(x)} ({type(x).__name__}): give a dict of feature names and numbers, such as "
         f"{{'heat': 21.5}}{many}"
     )
-
-
-def brief(value: Any, most: int = 60) -> str:
-    """A value as a message shows it."""
-    shown = " ".join(repr(value).split())
-    return shown if len(shown) <= most else shown[: most - 3] + "..."
 
 
 def in_order(names: Iterable[Hashable]) -> list[Hashable]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.features import brief, number
+from svead_stream.errors import brief
+from svead_stream.features import ABSENT, number
 
 _FORMS = "a 2-D array or a data frame, one row per event, or a list of dicts"
 _NO_NUMBERS = ("String", "Categorical", "Enum", "Datetime", "Date", "Time", "Duration", "Binary")  # types of narwhals
@@ -66,7 +68,15 @@ def records(
 
 
 def collected(X: Any) -> Any:
-    """The rows of a lazy frame, which are fetched; anything else as it is."""
+    """X in a form that the others here know.
+
+    The rows of a lazy frame are fetched, a batch of Arrow is a table, and what an array masks is missing.
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        return np.ma.filled(X.astype(np.float64), np.nan) if X.dtype.kind in "fiub" else X.filled()
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([X])
     if not hasattr(X, "collect") and not hasattr(X, "compute") and not hasattr(X, "execute"):
         return X
     import narwhals.stable.v2 as nw  # slow to import, and most streams are no frames
@@ -100,9 +110,6 @@ def _frame(X: Any) -> Any:
         return None
     import narwhals.stable.v2 as nw  # slow to import, and most streams are no frames
 
-    pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is not None and isinstance(X, pyarrow.RecordBatch):
-        X = pyarrow.Table.from_batches([X])
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -139,21 +146,21 @@ def _names_of(events: Sequence[Mapping[Hashable, Any]], names: Sequence[Hashable
 
 def _checked(names: Sequence[Hashable] | None, own: Sequence[Hashable]) -> list[Hashable]:
     """The names given for the columns, or else their own."""
-    if isinstance(names, str):
-        raise ValueError(f"feature_names={names!r}: give a list of names, one per column")
+    if isinstance(names, (str, set, frozenset)) or not isinstance(names, (Iterable, NoneType)):  # sets have no order
+        raise ValueError(f"feature_names={brief(names)}: give a list of names, one per column")
     checked = list(own if names is None else names)
-    if len(set(checked)) != len(checked):
-        raise ValueError(f"column names are not distinct: {checked!r}")
     if len(checked) != len(own):
         raise ValueError(f"{len(checked)} feature_names for {len(own)} columns: give one name per column")
+    if len(set(checked)) != len(checked):
+        raise ValueError(f"column names are not distinct: {brief(checked)}")
     return checked
 
 
 def _values(column: Any) -> NDArray[Any] | list[Any]:
     """A column of a frame as an array, if NumPy has a type of numbers for it, or else value by value."""
     array: NDArray[Any] = column.to_numpy()
-    return array if array.dtype.kind in "fiub" else list(column.to_list())
+    return array if array.dtype.kind in "fiub" and array.ndim == 1 else list(column.to_list())
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+    return type(value).__name__ in ABSENT or bool(value != value)

@@ -20,8 +20,8 @@ from river import base
 
 from svead_stream import notebook, parameters, snapshot
 from svead_stream.clock import Clock, seconds_of, seconds_of_many
-from svead_stream.errors import SnapshotError
-from svead_stream.features import brief, check_event
+from svead_stream.errors import SnapshotError, brief
+from svead_stream.features import check_event
 from svead_stream.frames import collected, records, table
 from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, taking_answers
 from svead_stream.ranks import Ranks, rules_for
@@ -366,7 +366,7 @@ class ConformalFilter(base.AnomalyFilter):
         if is_ours:  # what is no number is refused before anything is learned
             feature_names, X = table(X, feature_names)
         in_batches = is_ours or (isinstance(detector, ScoresMany) and not isinstance(detector, Explains))
-        times = None if t is None else seconds_of_many(t)
+        times = None if t is None else seconds_of_many(collected(t))
         if times is not None and len(times) != len(X):
             raise ValueError(f"t has {len(times)} times for {len(X)} events: give one for each")
         if not in_batches or (self.protect and learn):  # whether an event is learned depends on what is said of it

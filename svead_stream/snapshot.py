@@ -28,7 +28,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from svead_stream.errors import SnapshotError
+from svead_stream.errors import SnapshotError, brief
 from svead_stream.protocols import Saveable
 
 MAGIC = b"SVEADSNP"
@@ -77,7 +77,7 @@ def unpack(data: bytes, kind: str | None = None) -> tuple[str, dict[str, Any], A
         raise SnapshotError(
             f"the snapshot has format {version}, this version reads up to {VERSION}: upgrade svead-stream"
         )
-    body, checksum = data[:-_CHECKSUM], data[-_CHECKSUM:]
+    body, checksum = bytes(data[:-_CHECKSUM]), data[-_CHECKSUM:]
     if hashlib.blake2b(body, digest_size=_CHECKSUM).digest() != checksum:
         raise SnapshotError("the snapshot is truncated or damaged: its checksum does not match")
     try:
@@ -144,7 +144,7 @@ def name_to_json(name: Hashable) -> Any:
     """A feature name as JSON that `name_from_json` turns back into the same name."""
     if isinstance(name, np.generic):
         name = name.item()
-    if name is None or type(name) in (str, bool, int, float):
+    if name is None or type(name) in (str, bool, int) or (type(name) is float and math.isfinite(name)):
         return name
     if type(name) is tuple:
         return [name_to_json(part) for part in name]
@@ -216,7 +216,7 @@ def save(model: Saveable, path: str | os.PathLike[str]) -> None:
         Where to; an existing file is replaced in one step.
     """
     check_saveable(model)
-    target = Path(path)
+    target = _path(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder, create it first", str(target.parent))
     if target.is_dir():
@@ -232,6 +232,14 @@ def save(model: Saveable, path: str | os.PathLike[str]) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def _path(path: Any) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"the path is {brief(path)}: give the name of a file; without one, to_bytes and from_bytes do the same"
+        )
+    return Path(path)
 
 
 @overload
@@ -254,7 +262,8 @@ def load(path: str | os.PathLike[str], kind: type[Saveable] | None = None) -> An
     SnapshotError
         If the file is no snapshot, damaged, of a newer version, or holds a model of another class.
     """
-    return from_bytes(Path(path).read_bytes()) if kind is None else from_bytes(Path(path).read_bytes(), kind)
+    data = _path(path).read_bytes()
+    return from_bytes(data) if kind is None else from_bytes(data, kind)
 
 
 @overload
@@ -263,6 +272,8 @@ def from_bytes(data: bytes) -> Any: ...
 def from_bytes(data: bytes, kind: type[S]) -> S: ...
 def from_bytes(data: bytes, kind: type[Saveable] | None = None) -> Any:
     """The model in a snapshot, of whichever class, or of the one given: see `load`."""
+    if kind is not None and not isinstance(kind, type):
+        raise TypeError(f"kind={brief(kind)}: give a class, such as ConformalFilter")
     found, _, _ = unpack(data, None if kind is None else kind.__name__)
     if found in _MODULES:
         import_module(_MODULES[found])

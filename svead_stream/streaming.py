@@ -14,8 +14,8 @@ from river import base
 
 from svead_stream import notebook, parameters, snapshot
 from svead_stream.ensemble import Ensemble
-from svead_stream.errors import SnapshotError
-from svead_stream.features import Features, brief
+from svead_stream.errors import SnapshotError, brief
+from svead_stream.features import Features
 from svead_stream.frames import table
 from svead_stream.kernels import layout
 from svead_stream.kernels.ranks import ALERT

@@ -182,7 +182,9 @@ def test_what_is_missing_is_no_time_and_no_error(t: Any) -> None:
     assert np.isnan(found).all()
 
 
-@pytest.mark.parametrize("t", [True, np.True_, "soon", "2023-01-01", b"5", date(2023, 1, 1), timedelta(1), 1j, [5.0]])
+@pytest.mark.parametrize(
+    "t", [True, np.True_, "soon", "2023-01-01", b"5", date(2023, 1, 1), timedelta(1), 1j, [5.0], np.zeros(2)]
+)
 def test_what_is_no_time_is_refused_and_shown(t: Any) -> None:
     with pytest.raises(ValueError, match="is no time: give seconds as a number, a datetime or") as refused:
         seconds_of(t)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,29 @@ def test_a_place_where_nothing_can_be_saved_is_named_itself(tmp_path: Path) -> N
         svead_stream.save(StreamingSVEAD(), tmp_path)
     with pytest.raises(TypeError, match=r"a snapshot is bytes, not a str: load\(path\)"):
         svead_stream.from_bytes("model.svead")  # type: ignore[arg-type]
+    for place in (None, io.BytesIO(), b"x.svead"):
+        with pytest.raises(TypeError, match=r"the path is .*: give the name of a file; without one, to_bytes"):
+            svead_stream.save(StreamingSVEAD(), place)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"the path is .*: give the name of a file; without one, to_bytes"):
+            svead_stream.load(place)  # type: ignore[call-overload]
+
+
+def test_a_snapshot_may_be_any_bytes_and_its_class_must_be_one() -> None:
+    model = detector()
+    data = model.to_bytes()
+    for given in (bytearray(data), memoryview(data)):
+        assert svead_stream.from_bytes(given).to_bytes() == data  # type: ignore[call-overload]
+    for kind in ("StreamingSVEAD", model):
+        with pytest.raises(TypeError, match=r"kind=.*: give a class, such as ConformalFilter"):
+            svead_stream.from_bytes(data, kind)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("name", [float("nan"), ("a", float("inf")), b"a", frozenset("a")])
+def test_a_name_that_could_not_be_read_again_is_not_saved(name: Any) -> None:
+    model = StreamingSVEAD(3, 2)
+    model.learn_one({name: 1.0})
+    with pytest.raises(svead_stream.SnapshotError, match="cannot be saved: use strings, numbers, or tuples"):
+        model.to_bytes()
 
 
 NO_NUMBERS = [
@@ -147,9 +171,62 @@ def test_what_is_no_table_says_what_is_one(given: Any, words: str) -> None:
             call(given)
 
 
-def test_names_that_are_one_text_are_refused() -> None:
-    with pytest.raises(ValueError, match="feature_names='ab': give a list of names"):
-        detector().score_many(X, "ab")
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ("ab", "feature_names='ab': give a list of names"),
+        ({"a", "b"}, "feature_names={.*}: give a list of names"),  # in no order
+        (5, "feature_names=5: give a list of names"),
+        (
+            np.zeros(60),
+            "60 feature_names for 2 columns: give one name per column",
+        ),  # labels
+        (["a", "a"], "column names are not distinct"),
+    ],
+    ids=str,
+)
+def test_names_that_do_not_name_the_columns_are_refused(names: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        detector().learn_many(X, names)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (({"a": 1.0} for _ in X), "X, <generator .*, has 0 dimensions: it must be a 2-D array"),
+        ([{"a": 1.0}, None], "has 1 dimensions: it must be a 2-D array"),
+        (Path("x.csv"), r"X, PosixPath\('x.csv'\), has 0 dimensions"),
+        (pl.DataFrame({"b": [1.0], "a": [[1.0]]}), r"feature 'a' has the value \[1.0\], which is not a number"),
+        (pl.DataFrame({"b": [1.0], "a": [{"x": 1.0}]}), "feature 'a' has the value {'x': 1.0}, which is not a number"),
+        (pd.DataFrame({"a": pd.period_range("2020", periods=2)}), "feature 'a' has the value Period"),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_data_set_that_is_none_says_why(given: Any, words: str) -> None:
+    for call in (SVEAD().fit, detector().learn_many):
+        with pytest.raises(ValueError, match=words):
+            call(given)
+
+
+def test_what_an_array_masks_is_missing() -> None:
+    masked = np.ma.masked_array(np.where(X > 1, 1e9, X), mask=X > 1)
+    gaps = np.where(X > 1, np.nan, X)
+    one, other = StreamingSVEAD(3, 2, seed=1), StreamingSVEAD(3, 2, seed=1)
+    one.learn_many(masked)
+    other.learn_many(gaps)
+    assert one.to_bytes() == other.to_bytes()
+    one.learn_one({0: np.ma.masked, "new": np.array(1.0)})
+    other.learn_one({0: None, "new": 1.0})
+    assert one.to_bytes() == other.to_bytes()
+    assert SVEAD(3, 2, random_state=1).fit(masked).to_bytes() == SVEAD(3, 2, random_state=1).fit(gaps).to_bytes()
+    model = judge()
+    model.judge_many(X, t=np.ma.masked_array(np.arange(60), mask=np.arange(60) > 9))
+    assert (model.clock_.latest, model.clock_.n_missing) == (9, 50)
+
+
+def test_a_batch_of_arrow_keeps_its_names() -> None:
+    batch = pa.RecordBatch.from_pandas(pd.DataFrame(EVENTS))
+    assert list(SVEAD(3, 2).fit(batch).feature_names_in_) == ["a", "b"]
 
 
 def test_only_models_of_the_right_kind_are_taken() -> None:
