@@ -52,7 +52,7 @@ class Answers:
         strength: Floats | None = None,
         number: NDArray[np.int64] | None = None,
     ) -> None:
-        self._half_life = half_life
+        self._half_life = half_life = None if half_life is None else float(half_life)
         n = 0 if rows is None else KEPT
         m = USUAL_ANCHORS if n else 0
         self.state = layout.Answers(

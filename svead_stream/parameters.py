@@ -7,11 +7,12 @@ that --help shows at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
+from svead_stream.errors import brief
 from svead_stream.spans import Span, rate, span
 
 # To be raised when the same parameters and events give other scores or alerts than before, or when models that were
@@ -64,13 +65,14 @@ class Parameter:
         if self.parse is not None:
             self._check_span(value, self.parse)
         elif self.choices:
-            if value not in self.choices:
-                raise ValueError(f"{self.name}={value!r}: it must be one of {', '.join(map(repr, self.choices))}")
+            if not isinstance(value, Hashable) or value not in self.choices:
+                raise ValueError(f"{self.name}={brief(value)}: it must be one of {', '.join(map(repr, self.choices))}")
         elif self.kind is int:
             check_int(self.name, value, self.low, self.high)
-        elif not (is_number and self.low < value < self.high):
+        elif not (is_number and self.low < _as_float(value) < self.high):
             none = "None or " if self.optional else ""
-            raise ValueError(f"{self.name}={value!r}: it must be {none}a number between {self.low} and {self.high}")
+            allowed = f"{none}a number between {self.low} and {self.high}"
+            raise ValueError(f"{self.name}={brief(value)}: it must be {allowed}")
 
     def _check_span(self, value: Any, parse: Callable[[Any], Span]) -> None:
         try:
@@ -81,11 +83,18 @@ class Parameter:
             raise ValueError(f"{self.name}={value!r}: it must be more than {self.low:g} and less than {self.high:g}")
 
 
+def _as_float(value: Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def check_int(name: str, value: Any, low: float, high: float = math.inf) -> None:
     """Raise a ValueError unless the value is a whole number from low to high; NumPy's are, True and False are not."""
-    if not hasattr(value, "__index__") or isinstance(value, bool) or not low <= value <= high:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
         allowed = f"of {low} or more" if high == math.inf else f"from {low} to {high}"
-        raise ValueError(f"{name}={value!r}: it must be a whole number {allowed}")
+        raise ValueError(f"{name}={brief(value)}: it must be a whole number {allowed}")
 
 
 SEED = Parameter("seed", int, None, "Makes scores reproducible.", 0, 2**128, optional=True)
@@ -193,8 +202,8 @@ def check_detector(**values: Any) -> None:
 def check_alerts(**values: Any) -> None:
     """Raise a ValueError if alerts with these parameters, and defaults for the others, cannot be."""
     every = _checked(ALERTS, values)
-    window, rate = every["alert_window"], every["alert_rate"]
-    if window is not None and (window + 1) * rate < 1:
+    window, rate = every["alert_window"], float(every["alert_rate"])
+    if window is not None and (int(window) + 1) * rate < 1:
         least = math.ceil(1 / rate) - 1
         raise ValueError(f"a window of {window} is too short to tell events of rate {rate}: give at least {least}")
     if window is None and rate * ALERT_WINDOW.high < _ALERTS_IN_WINDOW:

@@ -29,7 +29,7 @@ def rules_for(
     """The rules by which alerts and incidents are told, and how many recent scores they need."""
     alert_rate = float(alert_rate)
     # By default a whole number of alerts to a window, so that rounding does not bend the rate.
-    capacity = math.ceil(max(5, math.ceil(2500 * alert_rate)) / alert_rate) - 1 if window is None else window
+    capacity = math.ceil(max(5, math.ceil(2500 * alert_rate)) / alert_rate) - 1 if window is None else int(window)
     incidents = Span(alert_rate / 2, False) if incident_rate is None else rate(incident_rate)
     # Alerts by chance come every 1 / alert_rate events: a quarter of them are closer than this. But as many incidents
     # as were asked for must have room beside each other.

@@ -71,8 +71,8 @@ def rate(value: Any) -> Span:
 
 
 def _number(value: Any) -> float | None:
-    """The value as a number, if it is one or the text of one."""
-    if isinstance(value, Real) and not isinstance(value, bool):
+    """The value as a number, if it is one or the text of one; to NumPy a timedelta64 is one, too."""
+    if isinstance(value, Real) and not isinstance(value, bool) and type(value).__name__ != "timedelta64":
         return float(value)
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is neither a number of events nor a text such as '15m'")

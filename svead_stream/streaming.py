@@ -128,8 +128,10 @@ class StreamingSVEAD(base.AnomalyDetector):
         parameters.check_detector(**values_of(self))
 
     def _drawn(self) -> tuple[tuple[layout.Plan, Size], tuple[layout.Plan, Size]]:
-        scaling = _SCALINGS[self.scaling]
-        return short_and_long(self.n_partitions, self.n_anchors, self.normal_after, self.memory, scaling)
+        # as Python's own: NumPy's short types overflow, and are types of their own to the compiler
+        counts = int(self.n_partitions), int(self.n_anchors), int(self.normal_after)
+        memory = None if self.memory is None else float(self.memory)
+        return short_and_long(*counts, memory, _SCALINGS[self.scaling])
 
     def _adopt(self, features: Features, ensemble: Ensemble) -> None:
         """Take these as the state of the model."""

@@ -54,8 +54,12 @@ def test_defaults_are_allowed() -> None:
         ("memory", float("nan"), "None or a number"),
         ("memory", float("inf"), "None or a number"),
         ("memory", True, "None or a number"),
+        ("memory", 10**400, "None or a number"),
         ("memory", 255, r"None or a number of events, at least normal_after \(256\)"),
         ("scaling", "minmax", "one of 'none', 'std', 'iqr', 'range', 'log', 'mixed'"),
+        ("scaling", np.array(["std", "iqr"]), "one of 'none', 'std', 'iqr', 'range', 'log', 'mixed'"),
+        ("n_partitions", np.zeros((9, 9)), "a whole number from 2 to 100000"),  # the data, given to the constructor
+        ("n_anchors", np.array(5), "a whole number from 1 to 65536"),
     ],
 )
 def test_a_wrong_parameter_of_the_detector_is_named_with_what_is_allowed(name: str, value: Any, allowed: str) -> None:
@@ -72,6 +76,10 @@ def test_a_wrong_parameter_of_the_detector_is_named_with_what_is_allowed(name: s
         ({"alert_window": 0}, "alert_window=0: it must be a whole number from 1 to 10000000"),
         ({"alert_window": 500.5}, "alert_window=500.5: it must be a whole number"),
         ({"alert_window": 98}, "a window of 98 is too short to tell events of rate 0.01: give at least 99"),
+        (
+            {"hold_off": np.timedelta64(9, "ns")},
+            "hold_off=.* is neither a number of events nor",
+        ),
         ({"protect": "yes"}, "protect='yes': it must be one of False, True"),
         ({"top_features": -1}, "top_features=-1: it must be a whole number of 0 or more"),
         ({"alert_ratio": 0.1}, "alert_ratio is no parameter: there are alert_rate, incident_rate, hold_off"),
@@ -85,6 +93,17 @@ def test_a_wrong_parameter_of_the_alerts_is_named_with_what_is_allowed(values: d
 def test_numbers_of_numpy_are_numbers() -> None:
     check_detector(n_anchors=np.int32(4), memory=np.float32(300), seed=np.uint64(3))
     check_alerts(alert_rate=np.float64(0.1), alert_window=np.int64(100), top_features=np.int8(0))
+
+
+def test_numbers_of_short_types_give_the_same_model_and_do_not_overflow() -> None:
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    one = StreamingSVEAD(np.uint8(8), np.uint8(16), np.int16(40), np.float16(900), seed=1, answer_memory=np.float16(70))
+    other = StreamingSVEAD(8, 16, 40, 900, seed=1, answer_memory=70)
+    for model in (one, other):
+        model.learn_many(X)
+        model.feedback_one({0: 9.0}, True)
+    assert one.score_many(X).tolist() == other.score_many(X).tolist()
+    assert ConformalFilter(one, np.float16(0.05), window=np.int8(127)).capacity == 127
 
 
 @pytest.mark.parametrize(
