@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, NullType, NumericType, StructType
+from pyspark.sql.types import BooleanType, DataType, NullType, NumericType
 
 F64 = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ def features(df: DataFrame, columns: Sequence[str] | None) -> list[str]:
     if twice:
         raise ValueError(f"column {twice[0]!r} is there twice: rename one, or leave it out")
     for name in names:
-        kind = type_of(df.schema, name)
+        kind = type_of(df, name)
         if not is_number(kind):
             raise ValueError(
                 f"column {name!r} holds {kind.simpleString()}, not numbers: "
@@ -39,14 +39,16 @@ def features(df: DataFrame, columns: Sequence[str] | None) -> list[str]:
     return names
 
 
-def type_of(schema: StructType, name: str) -> DataType:
+def type_of(df: DataFrame, name: str) -> DataType:
     """The type of the column of that name, or an error that lists the columns there are."""
-    kinds = [field.dataType for field in schema.fields if field.name == name]
+    if not isinstance(df, DataFrame):
+        raise TypeError(f"the data is a {type(df).__name__} of {type(df).__module__}: give a DataFrame of Spark")
+    kinds = [field.dataType for field in df.schema.fields if field.name == name]
     if len(kinds) == 1:
         return kinds[0]
     if kinds:
         raise ValueError(f"column {name!r} is there {len(kinds)} times: rename all but one")
-    there = ", ".join(schema.names[:20]) + (", ..." if len(schema.names) > 20 else "")
+    there = ", ".join(df.columns[:20]) + (", ..." if len(df.columns) > 20 else "")
     raise ValueError(f"column {name!r} is missing: the data has {there or 'no columns'}")
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from svead_spark import storage, vectors
 from svead_spark.columns import quoted
 from svead_spark.fitting import fit
-from svead_spark.scoring import score
+from svead_spark.scoring import check_model, score
 from svead_stream.batch import SVEAD
 from svead_stream.parameters import BATCH
 
@@ -138,6 +138,7 @@ class SparkSVEADModel(Model, _Parameters, MLWritable, MLReadable["SparkSVEADMode
 
     def __init__(self, svead: SVEAD) -> None:
         super().__init__()
+        check_model(svead)
         self.svead = svead
 
     def _transform(self, dataset: DataFrame) -> DataFrame:

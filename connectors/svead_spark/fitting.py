@@ -28,7 +28,7 @@ from svead_spark.draw import SLOTS_PER_ROW, HeavyHitters, first_to_ring
 from svead_spark.workers import check_workers
 from svead_stream.batch import SVEAD
 from svead_stream.errors import SveadError
-from svead_stream.parameters import BatchScaling
+from svead_stream.parameters import BatchScaling, check_int
 
 F64 = NDArray[np.float64]
 
@@ -74,6 +74,7 @@ def fit(
         sample of at least 1024 rows.
     """
     seed = secrets.randbits(31) if seed is None else seed
+    check_int("seed", seed, 0, 2**32 - 1)
     model = SVEAD(n_partitions, n_anchors, cast(BatchScaling, scaling), contamination, seed)
     model.check_parameters()
     names = features(df, columns)
@@ -109,8 +110,7 @@ def sample(df: DataFrame, size: int, columns: Sequence[str] | None = None, seed:
     seed
         Another seed gives another sample.
     """
-    if size < 1:
-        raise ValueError(f"size={size!r}: it must be a whole number of 1 or more")
+    check_int("size", size, 1)
     names = features(df, columns)
     check_workers(df.sparkSession)
     return pd.DataFrame(_draw(numbers(df, names), names, size, seed).rows, columns=names)

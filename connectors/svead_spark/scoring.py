@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from svead_spark.columns import features, matrix, number, refuse_infinite
 from svead_spark.workers import check_workers
 from svead_stream.batch import SVEAD
+from svead_stream.errors import brief
 
 
 def score(df: DataFrame, model: SVEAD, output_col: str = "score", columns: Sequence[str] | None = None) -> DataFrame:
@@ -59,9 +60,14 @@ def register(
     spark.udf.register(name, _function(spark, model, _names(model, columns)))
 
 
+def check_model(model: Any) -> None:
+    """Refuse what is no fitted SVEAD with a TypeError."""
+    if not isinstance(model, SVEAD) or not hasattr(model, "anchors_"):
+        raise TypeError(f"the model is {brief(model)}: Spark scores with a fitted SVEAD")
+
+
 def _names(model: SVEAD, columns: Sequence[str] | None) -> list[str]:
-    if not isinstance(model, SVEAD):
-        raise TypeError(f"model is a {type(model).__name__}: Spark scores with a fitted SVEAD")
+    check_model(model)
     names = getattr(model, "feature_names_in_", None) if columns is None else columns
     if names is None:
         raise ValueError("the model was fitted without column names: name its features with columns=[...]")

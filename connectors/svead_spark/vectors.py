@@ -37,7 +37,7 @@ def spread(df: DataFrame, name: str, size: int) -> DataFrame:
 
 
 def _values(df: DataFrame, name: str) -> Column:
-    kind = type_of(df.schema, name)
+    kind = type_of(df, name)
     if not isinstance(kind, VectorUDT):
         raise ValueError(
             f"column {name!r} holds {kind.simpleString()}, not vectors: name columns of numbers with inputCols=[...]"

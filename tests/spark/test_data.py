@@ -103,7 +103,7 @@ def test_scoring_checks_the_model_and_the_columns_at_once(data, model, typed):
         svead_spark.score(data, model, "b")
     with pytest.raises(ValueError, match="2 columns for a model of 4 features"):
         svead_spark.score(data, model, columns=["a", "b"])
-    with pytest.raises(TypeError, match="model is a str"):
+    with pytest.raises(TypeError, match="the model is 'model': Spark scores with a fitted SVEAD"):
         svead_spark.score(data, "model")
     nameless = SVEAD(3, 3).fit(np.arange(20.0).reshape(10, 2))
     with pytest.raises(ValueError, match="without column names"):

@@ -11,6 +11,8 @@ from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.linalg import Vectors
 from svead_spark import SparkSVEAD, SparkSVEADModel
 
+from svead_stream import SVEAD
+
 NAMES = ["a", "b", "c", "d"]
 SETTINGS = {"n_partitions": 12, "n_anchors": 8, "scaling": "std", "seed": 7}
 
@@ -93,6 +95,13 @@ def test_wrong_columns_and_parameters_are_named(data, model):
             SparkSVEADModel(model).setInputCols(NAMES).setPredictionCol(taken).transform(data)
     with pytest.raises(ValueError, match="n_anchors=0"):
         SparkSVEAD(inputCols=NAMES, n_anchors=0).fit(data)
+    with pytest.raises(ValueError, match="seed=-1: it must be a whole number from 0 to"):
+        SparkSVEAD(inputCols=NAMES, seed=-1).fit(data)
+    with pytest.raises(TypeError, match=r"the data is a DataFrame of pandas\..*: give a DataFrame of Spark"):
+        SparkSVEAD(inputCols=NAMES).fit(data.toPandas())
+    for no_model in (SVEAD(), None):
+        with pytest.raises(TypeError, match=r"the model is .*: Spark scores with a fitted SVEAD"):
+            SparkSVEADModel(no_model)
     with pytest.raises(TypeError, match='for param "n_anchors"'):
         SparkSVEAD(n_anchors="many")
     with pytest.raises(TypeError, match='for param "contamination"'):
