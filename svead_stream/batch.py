@@ -16,7 +16,7 @@ from svead_stream import snapshot
 from svead_stream.errors import MissingExtra, SnapshotError
 from svead_stream.features import Features
 from svead_stream.frames import collected, is_events, refuse_text, table
-from svead_stream.geometry import FRAME_ROWS, bounded, frame_of, merge_cells, placed, score_table, spreads
+from svead_stream.geometry import FRAME_ROWS, bounded, frame_of, merge_cells, placed, score_table, shares_of, spreads
 from svead_stream.kernels import batch as kernels
 from svead_stream.parameters import BATCH, BatchScaling, check_int
 from svead_stream.soundness import check_batch
@@ -33,10 +33,8 @@ Part = TypeVar("Part")
 
 CHUNK = 16_384  # rows of one task; the numbers do not depend on the number of threads, only on this
 MOST_JOBS = 1024
-EXPLAINED = 2**20  # numbers in the largest array of `explain`, which takes as many rows at once, and at least one
 _DEFAULT = {parameter.name: parameter.default for parameter in BATCH}
 _SAVED = ("anchors", "scales", "centre", "rate", "cells")
-_FARTHEST = 1e150  # squares of it still add up
 _NO_CELLS = np.empty((0, 0, 3))
 _NO_TABLE = np.empty((0, 0, 2))
 
@@ -299,23 +297,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def explain(self, X: Any) -> F64:
         """Share of each feature in the squared distances that make the score of each row; rows sum to 1."""
         check_is_fitted(self)
-        X = self._rows(X, dtype=np.float64)
-        weight = np.where(self.scales_ > 0, 1 / np.maximum(self.scales_, 1 / _FARTHEST), 0.0)
-        slopes = np.nan_to_num(score_table(self.cells_)[..., kernels.SLOPE])
-        shares = np.zeros(X.shape)
-        step = max(1, EXPLAINED // self.anchors_.size)
-        for first in range(0, len(X), step):
-            rows = slice(first, first + step)
-            gaps = (X[rows, None, None] - self.anchors_) * weight  # (rows, t, m, d)
-            gaps = np.clip(gaps, -_FARTHEST, _FARTHEST, out=gaps) ** 2
-            squares = np.nansum(gaps, axis=3)
-            nearest = squares.argmin(axis=2)[..., None]
-            far = np.take_along_axis(squares, nearest, axis=2)[..., 0]
-            gaps = np.take_along_axis(gaps, nearest[..., None], axis=2)[:, :, 0]
-            worth = np.take_along_axis(slopes[None], nearest, axis=2)[..., 0] * np.sqrt(far) / np.where(far > 0, far, 1)
-            shares[rows] = np.einsum("nt,ntd->nd", worth, np.nan_to_num(gaps))
-        total = shares.sum(axis=1, keepdims=True)
-        return np.where(total > 0, shares / np.where(total > 0, total, 1), 1 / X.shape[1])
+        return shares_of(self._rows(X, dtype=np.float64), self.anchors_, self.scales_, self.cells_)
 
     def to_bytes(self) -> bytes:
         """The fitted model as bytes, without the scores of the points it was fitted to."""

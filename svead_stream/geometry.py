@@ -1,4 +1,4 @@
-"""Partitions of a data set: scales of features, where anchors lie, and what a distance is worth in their cells."""
+"""Partitions of a data set: scales of features, where anchors lie, what a distance is worth, and what it is made of."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from svead_stream.arrays import empty_partitions
 from svead_stream.kernels import layout, search
-from svead_stream.kernels.batch import Geometry
+from svead_stream.kernels.batch import SLOPE, Geometry
 
 F64 = NDArray[np.float64]
 
 _SMALLEST = 1e-150  # a feature that spreads less is constant
+_FARTHEST = 1e150  # squares of it still add up
+EXPLAINED = 2**20  # numbers in the largest array of `shares_of`, which takes as many rows at once, and at least one
 FRAME_ROWS = 4_096  # enough to centre and scale the arithmetic; the results do not hang on it
 
 
@@ -40,6 +42,34 @@ def score_table(cells: F64, keep: str = "both") -> F64:
     else:
         raise ValueError(f"keep={keep!r}: it must be 'both', 'position' or 'scale'")
     return np.stack([np.where(count > 1, slope, np.nan), constant], axis=-1)
+
+
+def shares_of(X: F64, anchors: F64, scales: F64, cells: F64) -> F64:
+    """Share of each feature in the squared distances that make the score of each row; rows sum to 1.
+
+    Parameters
+    ----------
+    X
+        Rows; NaN is missing.
+    anchors, scales, cells
+        As `SVEAD` has them.
+    """
+    weight = np.where(scales > 0, 1 / np.maximum(scales, 1 / _FARTHEST), 0.0)
+    slopes = np.nan_to_num(score_table(cells)[..., SLOPE])
+    shares = np.zeros(X.shape)
+    step = max(1, EXPLAINED // anchors.size)
+    for first in range(0, len(X), step):
+        rows = slice(first, first + step)
+        gaps = (X[rows, None, None] - anchors) * weight  # (rows, t, m, d)
+        gaps = np.clip(gaps, -_FARTHEST, _FARTHEST, out=gaps) ** 2
+        squares = np.nansum(gaps, axis=3)
+        nearest = squares.argmin(axis=2)[..., None]
+        far = np.take_along_axis(squares, nearest, axis=2)[..., 0]
+        gaps = np.take_along_axis(gaps, nearest[..., None], axis=2)[:, :, 0]
+        worth = np.take_along_axis(slopes[None], nearest, axis=2)[..., 0] * np.sqrt(far) / np.where(far > 0, far, 1)
+        shares[rows] = np.einsum("nt,ntd->nd", worth, np.nan_to_num(gaps))
+    total = shares.sum(axis=1, keepdims=True)
+    return np.where(total > 0, shares / np.where(total > 0, total, 1), 1 / X.shape[1])
 
 
 def merge_cells(into: F64, other: F64) -> None:

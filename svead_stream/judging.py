@@ -23,7 +23,7 @@ from svead_stream.clock import Clock, seconds_of, seconds_of_many
 from svead_stream.errors import SnapshotError, brief
 from svead_stream.features import check_event
 from svead_stream.frames import collected, records, table
-from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, taking_answers
+from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, check_detector, taking_answers
 from svead_stream.ranks import Ranks, rules_for
 from svead_stream.record import Incident, Reasons, Verdict, Verdicts
 from svead_stream.spans import rate, span
@@ -139,7 +139,7 @@ class ConformalFilter(base.AnomalyFilter):
         hold_off: float | str | None = parameters.HOLD_OFF.default,
         burn_in: float | str = parameters.BURN_IN.default,
     ) -> None:
-        _check_detector(detector)
+        check_detector(detector)
         self.detector = detector
         self.protect = protect
         self._settings: dict[str, Any] = {
@@ -478,24 +478,6 @@ class ConformalFilter(base.AnomalyFilter):
         from river import anomaly, preprocessing
 
         yield {"detector": preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(seed=1), "alert_rate": 0.05}
-
-
-def _check_detector(detector: Any) -> None:
-    """Raise a TypeError that says what to give in the place of what cannot be judged."""
-    is_class = isinstance(detector, type)
-    name = detector.__name__ if is_class else type(detector).__name__
-    if hasattr(detector, "fit") and not hasattr(detector, "learn_one"):
-        raise TypeError(
-            f"{name} is fitted to a data set and cannot follow a stream: use StreamingSVEAD(), or "
-            "StreamingSVEAD.from_batch(model, sample) to start from a fitted SVEAD"
-        )
-    if is_class:
-        raise TypeError(f"the detector is the class {name} itself: give an object of it, such as {name}()")
-    if isinstance(detector, Detector):
-        return
-    raise TypeError(
-        f"the detector {brief(detector)} has no score_one and learn_one: give StreamingSVEAD(), or a detector of river"
-    )
 
 
 def _monotone(times: NDArray[np.float64] | None, n: int, clock: Clock) -> NDArray[np.float64]:

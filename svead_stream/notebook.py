@@ -26,7 +26,8 @@ def counted(n: int, what: str) -> str:
 
 def card(title: str, facts: Mapping[str, Any]) -> str:
     """A title, and a table of facts below it."""
-    return f"<div><b>{_text(title)}</b>{_table((_text(name), _text(value)) for name, value in facts.items())}</div>"
+    rows = ((f'<span style="white-space:nowrap">{_text(name)}</span>', _text(value)) for name, value in facts.items())
+    return f"<div><b>{_text(title)}</b>{_table(rows)}</div>"
 
 
 def bars(shares: Mapping[Hashable, float], event: Mapping[Hashable, float]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import compose
 
+from svead_stream.errors import brief
 from svead_stream.kernels.layout import Rules, Window
 from svead_stream.record import Judged, Reasons
 from svead_stream.rescored import Rescored
@@ -103,6 +104,24 @@ class Saveable(Protocol):
     def from_bytes(cls, data: bytes) -> Self:
         """The model that was written."""
         ...
+
+
+def check_detector(detector: Any) -> None:
+    """Raise a TypeError that says what to give in the place of what cannot be judged."""
+    is_class = isinstance(detector, type)
+    name = detector.__name__ if is_class else type(detector).__name__
+    if hasattr(detector, "fit") and not hasattr(detector, "learn_one"):
+        raise TypeError(
+            f"{name} is fitted to a data set and cannot follow a stream: use StreamingSVEAD(), or "
+            "StreamingSVEAD.from_batch(model, sample) to start from a fitted SVEAD"
+        )
+    if is_class:
+        raise TypeError(f"the detector is the class {name} itself: give an object of it, such as {name}()")
+    if not isinstance(detector, Detector):
+        raise TypeError(
+            f"the detector {brief(detector)} has no score_one and learn_one: "
+            "give StreamingSVEAD(), or a detector of river"
+        )
 
 
 def taking_answers(detector: Any, x: dict[Any, Any]) -> tuple[TakesAnswers, dict[Any, Any]]:

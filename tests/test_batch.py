@@ -8,7 +8,7 @@ import pytest
 from naive import fourth_root, naive_batch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from svead_stream import SVEAD, StreamingSVEAD, batch
+from svead_stream import SVEAD, StreamingSVEAD, batch, geometry
 from svead_stream.geometry import merge_cells, score_table, spreads
 from svead_stream.kernels import layout
 
@@ -157,7 +157,7 @@ def test_explanations_name_the_feature_to_blame():
 
 @pytest.mark.parametrize("at_once", [1, 10_000, 2**20])
 def test_explanations_equal_those_of_one_row_and_one_partition_after_the_other(at_once, monkeypatch):
-    monkeypatch.setattr(batch, "EXPLAINED", at_once)
+    monkeypatch.setattr(geometry, "EXPLAINED", at_once)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 4)) * [1, 10, 0.1, 0]
     X[rng.random(X.shape) < 0.1] = np.nan
