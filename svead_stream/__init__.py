@@ -50,4 +50,5 @@ __all__ = [
     "warm_up",
 ]
 
-__getattr__, __dir__ = exports(__name__, _MODULES)
+if not TYPE_CHECKING:  # else every name would be known to type checkers, also one that is misspelled
+    __getattr__, __dir__ = exports(__name__, _MODULES)

@@ -36,7 +36,7 @@ class Detector(Protocol):
 class Explains(Protocol):
     """Tells which features a score is due to."""
 
-    def explain_one(self, x: Mapping[Hashable, Any], /) -> Reasons:
+    def explain_one(self, x: Mapping[Any, Any], /) -> Reasons:
         """The share of each feature in the score of an event, largest first."""
         ...
 
@@ -45,9 +45,7 @@ class Explains(Protocol):
 class TakesAnswers(Protocol):
     """Learns from people which of its alerts were real."""
 
-    def feedback_one(
-        self, x: Mapping[Hashable, Any], is_anomaly: bool | None, teach: bool = False, /
-    ) -> Rescored | None:
+    def feedback_one(self, x: Mapping[Any, Any], is_anomaly: bool | None, teach: bool = False, /) -> Rescored | None:
         """Take an answer, and tell how scores have moved by it."""
         ...
 

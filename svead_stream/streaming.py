@@ -176,7 +176,7 @@ class StreamingSVEAD(base.AnomalyDetector):
         """Names of the features met so far, in the order of the model's columns."""
         return list(self._features.names)
 
-    def score_one(self, x: Mapping[Hashable, Any]) -> float:
+    def score_one(self, x: Mapping[Any, Any]) -> float:
         """Anomaly score of an event, which is not learned; 0.0 while nothing is known.
 
         Parameters
@@ -195,7 +195,7 @@ class StreamingSVEAD(base.AnomalyDetector):
             self._scored = packed
         return self._score
 
-    def learn_one(self, x: Mapping[Hashable, Any]) -> None:
+    def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Learn an event. After `score_one` of the same event the search is not repeated.
 
         Parameters
@@ -298,7 +298,7 @@ class StreamingSVEAD(base.AnomalyDetector):
                         reasons[start + i] = self._features.named(matrix[i], shares[k])
         return Judged(scores, p_values, said, thresholds, reasons)
 
-    def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
+    def explain_one(self, x: Mapping[Any, Any]) -> Explanation:
         """How much each feature of an event contributes to the distances that make its score.
 
         Parameters
@@ -317,7 +317,7 @@ class StreamingSVEAD(base.AnomalyDetector):
             shares = self._ensemble.shares()
             return Explanation() if shares is None else self._features.named(self._features.row, shares)
 
-    def feedback_one(self, x: Mapping[Hashable, Any], is_anomaly: bool | None, teach: bool = False) -> Rescored | None:
+    def feedback_one(self, x: Mapping[Any, Any], is_anomaly: bool | None, teach: bool = False) -> Rescored | None:
         """Take an answer: whether an event was an anomaly.
 
         Partitions that told it are trusted more from now on, and events like it are judged by the answer. The event may

@@ -22,4 +22,5 @@ _MODULES = {
 
 __all__ = ["SparkSVEAD", "SparkSVEADModel", "fit", "register", "sample", "score"]
 
-__getattr__, __dir__ = exports(__name__, _MODULES, "spark", ("pyspark", "pandas", "pyarrow"))
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = exports(__name__, _MODULES, "spark", ("pyspark", "pandas", "pyarrow"))
