@@ -140,6 +140,8 @@ class ConformalFilter(base.AnomalyFilter):
         burn_in: float | str = parameters.BURN_IN.default,
     ) -> None:
         check_detector(detector)
+        if isinstance(detector, ConformalFilter):  # each has a window; a snapshot could hold many in a few bytes
+            raise TypeError("the detector is a ConformalFilter itself: give the detector in it, or change its settings")
         self.detector = detector
         self.protect = protect
         self._settings: dict[str, Any] = {

@@ -35,6 +35,7 @@ MAGIC = b"SVEADSNP"
 VERSION = 1
 _PREFIX = struct.Struct("<8sHI")
 _CHECKSUM = 16
+_MOST_AXES, _LONGEST_AXIS = 8, 2**48  # of an array
 _DEEPEST = 16  # tuples in tuples of a feature name
 _DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u8", "|u1"}
 
@@ -101,11 +102,12 @@ def _read_arrays(raw: bytes, listed: Any) -> Arrays:
             not isinstance(name, str)
             or name in arrays
             or dtype not in _DTYPES
-            or not all(type(n) is int and n >= 0 for n in shape)
+            or len(shape) > _MOST_AXES
+            or not all(type(n) is int and 0 <= n <= _LONGEST_AXIS for n in shape)
         ):
-            raise ValueError(f"array {name!r} of type {dtype!r} and shape {shape!r}")
+            raise ValueError(f"array {brief(name)} of type {brief(dtype)} and shape {brief(shape)}")
         size = math.prod(shape) * np.dtype(dtype).itemsize
-        if len(shape) > 8 or size > len(raw) - at or max(shape, default=0) > 2**48:
+        if size > len(raw) - at:
             raise ValueError(f"array {name!r} claims more than there is")
         native = np.dtype(dtype).newbyteorder("=")
         arrays[name] = np.frombuffer(raw, dtype, math.prod(shape), at).reshape(shape).astype(native)

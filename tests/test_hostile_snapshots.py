@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mutations
 import numpy as np
 import pytest
 
@@ -74,12 +75,20 @@ def test_a_value_beyond_its_limits_is_an_error_that_names_it(model: Any, change:
     assert words in str(error.value)
 
 
-def test_filters_in_filters_without_end_are_a_snapshot_error() -> None:
-    kind, fields, arrays = snapshot.unpack(ConformalFilter(StreamingSVEAD(2, 1)).to_bytes())
-    for _ in range(500):
-        data = snapshot.pack(kind, fields, arrays)
-        arrays = arrays | {"detector": np.frombuffer(data, np.uint8)}
+@pytest.mark.parametrize("depth", [1, 500])
+def test_filters_in_filters_are_a_snapshot_error(depth: int) -> None:
+    data = ConformalFilter(StreamingSVEAD(2, 1)).to_bytes()
+    kind, fields, arrays = snapshot.unpack(data)
+    for _ in range(depth):
+        data = snapshot.pack(kind, fields, arrays | {"detector": np.frombuffer(data, np.uint8)})
     with pytest.raises(SnapshotError):
+        from_bytes(data)
+
+
+def test_a_shape_of_very_many_numbers_is_refused_before_they_are_multiplied() -> None:
+    kind, fields, _ = snapshot.unpack(StreamingSVEAD(2, 1).to_bytes())
+    data = mutations.signed({"kind": kind, "fields": fields, "arrays": [["counters", "<f8", [2**48] * 1_000_000]]}, b"")
+    with pytest.raises(SnapshotError, match=r"array 'counters' of type '<f8' and shape \[281"):
         from_bytes(data)
 
 

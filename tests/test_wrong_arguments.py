@@ -74,6 +74,7 @@ def test_an_answer_that_is_missing_or_several_is_refused(answer: Any) -> None:
         (StreamingSVEAD, r"the class StreamingSVEAD itself: .*such as StreamingSVEAD\(\)"),
         (SVEAD(), r"SVEAD is fitted to a data set .*: use StreamingSVEAD\(\)"),
         (SVEAD, r"SVEAD is fitted to a data set"),
+        (ConformalFilter(StreamingSVEAD()), "the detector is a ConformalFilter itself: give the detector in it"),
         (None, r"the detector None has no score_one and learn_one: give StreamingSVEAD\(\)"),
         ("x", "the detector 'x' has no score_one"),
     ],
