@@ -241,7 +241,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _in_threads(self, n_rows: int, what: str, work: Callable[[slice, kernels.Scratch], Part]) -> Iterator[Part]:
         """Results of the work on all rows, chunk by chunk, in order, with no more than two a thread waiting."""
-        n = int(self.n_jobs) if self.n_jobs is not None and self.n_jobs > 0 else len(os.sched_getaffinity(0))
+        n = int(self.n_jobs) if self.n_jobs is not None and self.n_jobs > 0 else _cores()
         n = max(1, min(n, -(-n_rows // CHUNK)))
         waiting: list[Future[Part]] = []
         rooms = [kernels.scratch_for(self._geometry) for _ in range(2 * n)]
@@ -353,3 +353,8 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         super().__setstate__(state)
         if "anchors_" in state:
             self._geometry = placed(self.anchors_, self.scales_, self.centre_, self.rate_)
+
+
+def _cores() -> int:
+    """Cores that this process may use; all of them where the platform does not tell."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -30,8 +30,6 @@ def number(name: Hashable, value: Any) -> float:
     """The value as a float, NaN where it is missing, or an error that names the feature."""
     if type(value).__name__ in ABSENT:
         return _NAN
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
     if not isinstance(value, _NO_NUMBERS):
         try:
             return float(value)
@@ -39,6 +37,8 @@ def number(name: Hashable, value: Any) -> float:
             return _NAN
         except (TypeError, ValueError):
             pass
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return number(name, value[()])
     raise ValueError(
         f"feature {name!r} has the value {brief(value)}, which is not a number: "
         "encode it (for example one-hot) or drop it"

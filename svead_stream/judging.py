@@ -293,7 +293,7 @@ class ConformalFilter(base.AnomalyFilter):
             What `score_one` returned for an event that has not been learned yet.
 
         """
-        return self._standing.ranks.p_value(score)
+        return self._standing.ranks.p_value(float(score))
 
     def classify(self, score: float) -> bool:
         """Tell whether a score is an alert."""

@@ -290,3 +290,8 @@ class TestWarmStart:
             StreamingSVEAD.from_batch(model, self.X[:, :2])
         with pytest.raises(ValueError, match="empty"):
             StreamingSVEAD.from_batch(model, self.X[:0])
+
+
+def test_a_platform_that_does_not_tell_which_cores_may_be_used_has_all(monkeypatch):
+    monkeypatch.delattr("os.sched_getaffinity")
+    assert SVEAD(3, 2).fit(np.eye(4)).n_features_in_ == 4

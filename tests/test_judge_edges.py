@@ -17,6 +17,14 @@ from svead_stream.spans import rate
 RNG = np.random.default_rng(1)
 
 
+@pytest.mark.parametrize("score", ["0.5x", None, [0.5, 0.6]])
+def test_a_p_value_is_that_of_one_number(score) -> None:
+    model = ConformalFilter(Echo())
+    assert model.p_value(np.float32(0.5)) == model.p_value(0.5)
+    with pytest.raises((TypeError, ValueError), match="float"):  # not Numba's, which is a page long
+        model.p_value(score)
+
+
 def test_zeros_of_a_warm_up_are_no_incident() -> None:
     model = ConformalFilter(Echo())
     for _ in range(1_000):
