@@ -97,7 +97,7 @@ def test_wrong_columns_and_parameters_are_named(data, model):
         SparkSVEAD(inputCols=NAMES, n_anchors=0).fit(data)
     with pytest.raises(ValueError, match="seed=-1: it must be a whole number from 0 to"):
         SparkSVEAD(inputCols=NAMES, seed=-1).fit(data)
-    with pytest.raises(TypeError, match=r"the data is a DataFrame of pandas\..*: give a DataFrame of Spark"):
+    with pytest.raises(TypeError, match=r"the data is a DataFrame of pandas.*: give a DataFrame of Spark"):
         SparkSVEAD(inputCols=["a"]).fit(pd.DataFrame({"a": [1.0]}))
     for no_model in (SVEAD(), None):
         with pytest.raises(TypeError, match=r"the model is .*: Spark scores with a fitted SVEAD"):
