@@ -122,7 +122,8 @@ class Incidents:
         given = saved["current"]
         if given is None:
             return incidents
-        blame = {snapshot.name_from_json(name): snapshot.finite(amount) for name, amount in given["blame"]}
+        names = snapshot.names_from_json([name for name, _ in given["blame"]])
+        blame = dict(zip(names, [snapshot.finite(amount) for _, amount in given["blame"]], strict=True))
         number, first, last, alerts = (snapshot.count(given[name]) for name in ("number", "first", "last", "alerts"))
         start, end = (math.nan if given[name] is None else snapshot.finite(given[name]) for name in ("start", "end"))
         peak, p_value = given["peak"], snapshot.finite(given["p_value"])

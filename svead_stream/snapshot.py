@@ -19,6 +19,7 @@ import math
 import os
 import struct
 import sys
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from importlib import import_module
 from numbers import Real
@@ -37,6 +38,7 @@ _PREFIX = struct.Struct("<8sHI")
 _CHECKSUM = 16
 _MOST_AXES, _LONGEST_AXIS = 8, 2**48  # of an array
 _DEEPEST = 16  # tuples in tuples of a feature name
+_MOST_ALIKE = 64  # feature names of one hash: strings have none in common, few numbers and tuples do
 _DTYPES = {"<f8", "<f4", "<i8", "<i4", "<u8", "|u1"}
 
 Arrays = dict[str, NDArray[Any]]
@@ -143,7 +145,7 @@ def count(value: Any) -> int:
 
 
 def name_to_json(name: Hashable) -> Any:
-    """A feature name as JSON that `name_from_json` turns back into the same name."""
+    """A feature name as JSON that `names_from_json` turns back into the same name."""
     if isinstance(name, np.generic):
         name = name.item()
     if name is None or type(name) in (str, bool, int) or (type(name) is float and math.isfinite(name)):
@@ -157,16 +159,18 @@ def names_from_json(names: Any) -> list[Hashable]:
     """The feature names of a model, or a ValueError."""
     if not isinstance(names, list):
         raise ValueError(f"feature names are a {type(names).__name__}")
-    found = [name_from_json(name) for name in names]
+    found = [_name_from_json(name) for name in names]
+    if max(Counter(map(hash, found)).values(), default=0) > _MOST_ALIKE:
+        raise ValueError("too many feature names have the same hash")  # to tell them apart would take hours
     if len(set(found)) != len(found):
         raise ValueError("feature names are not distinct")
     return found
 
 
-def name_from_json(name: Any, depth: int = 0) -> Hashable:
+def _name_from_json(name: Any, depth: int = 0) -> Hashable:
     if isinstance(name, dict) or (type(name) is float and not math.isfinite(name)) or depth > _DEEPEST:
         raise SnapshotError(f"malformed feature name {str(name)[:60]}")
-    return tuple(name_from_json(part, depth + 1) for part in name) if isinstance(name, list) else name
+    return tuple(_name_from_json(part, depth + 1) for part in name) if isinstance(name, list) else name
 
 
 _MODULES = {  # of the kinds that come with the package, so that they are found before they are imported

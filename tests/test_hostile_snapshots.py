@@ -59,6 +59,7 @@ def parameters(**given: Any) -> dict[str, Any]:
         (SVEAD(2, 2).fit(X), {"features": "ab"}, "feature names are a str"),
         (SVEAD(2, 2).fit(X), {"features": [1, 2]}, "feature names are no text"),
         (SVEAD(2, 2).fit(X), {"features": ["a", "a"]}, "feature names are not distinct"),
+        (StreamingSVEAD(), {"features": [n * (2**61 - 1) for n in range(99)]}, "too many feature names have the same"),
         (StreamingSVEAD(), {"features": [float("nan")]}, "malformed feature name nan"),
         (StreamingSVEAD(), {"features": [json.loads("[" * 900 + "]" * 900)]}, "malformed feature name"),
         (ConformalFilter(StreamingSVEAD()), {"window": float("inf")}, "alert_window=inf"),
