@@ -144,14 +144,14 @@ def count(value: Any) -> int:
     return value
 
 
-def name_to_json(name: Hashable) -> Any:
+def name_to_json(name: Hashable, depth: int = 0) -> Any:
     """A feature name as JSON that `names_from_json` turns back into the same name."""
     if isinstance(name, np.generic):
         name = name.item()
     if name is None or type(name) in (str, bool, int) or (type(name) is float and math.isfinite(name)):
         return name
-    if type(name) is tuple:
-        return [name_to_json(part) for part in name]
+    if type(name) is tuple and depth < _DEEPEST:
+        return [name_to_json(part, depth + 1) for part in name]
     raise SnapshotError(f"the feature name {name!r} cannot be saved: use strings, numbers, or tuples of them")
 
 

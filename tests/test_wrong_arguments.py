@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -123,12 +124,18 @@ def test_a_snapshot_may_be_any_bytes_and_its_class_must_be_one() -> None:
             svead_stream.from_bytes(data, kind)  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("name", [float("nan"), ("a", float("inf")), b"a", frozenset("a")])
+DEEP: Any = functools.reduce(lambda inner, _: (inner,), range(17), "a")
+
+
+@pytest.mark.parametrize("name", [float("nan"), ("a", float("inf")), b"a", frozenset("a"), DEEP])
 def test_a_name_that_could_not_be_read_again_is_not_saved(name: Any) -> None:
     model = StreamingSVEAD(3, 2)
     model.learn_one({name: 1.0})
     with pytest.raises(svead_stream.SnapshotError, match="cannot be saved: use strings, numbers, or tuples"):
         model.to_bytes()
+    model = StreamingSVEAD(3, 2)
+    model.learn_one({DEEP[0]: 1.0})
+    assert svead_stream.from_bytes(model.to_bytes()).feature_names_ == [DEEP[0]]
 
 
 NO_NUMBERS = [
