@@ -185,13 +185,10 @@ def test_what_is_no_table_says_what_is_one(given: Any, words: str) -> None:
         ("ab", "feature_names='ab': give a list of names"),
         ({"a", "b"}, "feature_names={.*}: give a list of names"),  # in no order
         (5, "feature_names=5: give a list of names"),
-        (
-            np.zeros(60),
-            "60 feature_names for 2 columns: give one name per column",
-        ),  # labels
+        (np.zeros(60), "60 feature_names for 2 columns: give one name per column"),  # labels
         (["a", "a"], "column names are not distinct"),
     ],
-    ids=str,
+    ids=["text", "set", "number", "labels", "twice"],
 )
 def test_names_that_do_not_name_the_columns_are_refused(names: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
