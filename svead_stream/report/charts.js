@@ -39,7 +39,8 @@ function makeChart(parent, { name, height, labelled, series, bands = [], range }
     cursor: {
       y: false,
       points: { show: false },
-      drag: { x: true, y: false, setScale: false, dist: 4 },
+      // Its own guess at what is no click is off when the page moves below the pointer: `press` has another.
+      drag: { x: true, y: false, setScale: false, dist: DRAG, click: () => {} },
       sync: { key: "run", scales: ["x", null], filters: { pub: (type) => ["mousemove", "mouseleave"].includes(type) } },
       bind: gestures(),
     },

@@ -3,15 +3,25 @@
 let scrolledAt = -Infinity; // a page that is being scrolled goes on scrolling when a chart comes below the pointer
 window.addEventListener("scroll", () => { scrolledAt = performance.now(); }, { passive: true });
 
+const DRAG = 4; // pixels: a hand that moves less while it presses does not drag
+let downAt = 0;
+
 // A drag selects what to zoom to, which is the chart's own; with shift it moves what is seen.
 function gestures() {
   const reset = () => { clearTimeout(pressed); resetView(); };
-  return { mousedown: (u, _, handler) => (event) => event.shiftKey ? drag(u, event) : handler(event), dblclick: () => reset };
+  return {
+    mousedown: (u, _, handler) => (event) => {
+      downAt = event.clientX;
+      if (event.shiftKey) drag(u, event);
+      else handler(event);
+    },
+    dblclick: () => reset,
+  };
 }
 
 function selected(u) {
   const { left, width } = u.select;
-  if (width < 4) return;
+  if (width < DRAG) return;
   u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
   setView(u.posToVal(left, "x"), u.posToVal(left + width, "x"));
 }
@@ -47,7 +57,7 @@ function wheel(event, place) {
 let pressed = null;
 
 function press(chart, event) {
-  if (event.shiftKey) return; // the end of a drag
+  if (Math.abs(event.clientX - downAt) >= DRAG) return; // the end of a drag
   const u = chart.plot, left = event.clientX - u.over.getBoundingClientRect().left;
   const off = (x) => Math.abs(u.valToPos(x, "x") - left);
   const alerts = data.table.filter((a) => off(placeOfAlert(a)) < 7).sort((a, b) => off(placeOfAlert(a)) - off(placeOfAlert(b)) || b.score - a.score);

@@ -69,7 +69,8 @@ def test_a_click_on_a_mark_of_a_chart_opens_its_alert(show: Any) -> None:
     for chart in (0, 1):
         left = browser.execute_script(f"return charts[{chart}].plot.valToPos(placeOf(750), 'x')")
         over = browser.find_elements(By.CSS_SELECTOR, ".u-over")[chart + 1]  # the first is that of the strip
-        ActionChains(browser).move_to_element_with_offset(over, left - over.size["width"] / 2, 0).click().perform()
+        actions = ActionChains(browser).move_to_element_with_offset(over, left - over.size["width"] / 2, 0)
+        actions.click_and_hold().move_by_offset(1, 1).release().perform()  # no hand is steady
         wait(browser, lambda: texts(browser, "#alerts tr.open td:first-child") == ["750"])
         browser.execute_script("tables.alerts.reveal(300); window.scrollTo(0, 0)")
 

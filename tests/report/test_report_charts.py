@@ -149,6 +149,18 @@ def test_the_cursors_are_linked_and_tell_the_values_below_them(show: Any, html: 
     assert "speed from 2024-03-01 00:00 to" in charts_label(browser, 3)
 
 
+@pytest.mark.parametrize("width", [1100, 390])
+def test_charts_stay_where_they_are_below_the_pointer(show: Any, html: str, width: int) -> None:
+    browser = show(html, width=width)
+    tops = "return charts.map(({ plot }) => plot.over.getBoundingClientRect().top)"
+    before = browser.execute_script(tops)
+    browser.execute_script(
+        "const u = charts[0].plot; u.setCursor({ left: u.valToPos(placeOf(1200), 'x'), top: 9 }, true, true)"
+    )
+    assert all(texts(browser, ".readout"))
+    assert browser.execute_script(tops) == before
+
+
 def test_two_fingers_zoom_and_one_moves_the_cursor(show: Any, html: str) -> None:
     browser = show(html, width=390)
     browser.execute_script("scrollTo(0, document.getElementById('score-chart').offsetTop)")
