@@ -12,10 +12,11 @@ const times = (v) => v === null ? "–" : "× " + v.toLocaleString("en-US", { ma
 // Numbers beside an axis: all with as many digits as they need to differ.
 function tickTexts(list) {
   const step = list.length > 1 ? Math.abs(list[1] - list[0]) : Math.abs(list[0] ?? 1) || 1;
-  const top = Math.max(...list.map(Math.abs), 0), size = Math.floor(Math.log10(step) + 1e-9), places = Math.max(0, -size);
-  if (top >= 1e6 || places > 5) {
-    const power = Math.floor(Math.log10(top || 1)), parts = Math.max(0, Math.min(power - size, 5));
-    return list.map((v) => v === 0 ? "0" : `${(v / 10 ** power).toFixed(parts)}e${power}`);
+  const top = Math.max(...list.map(Math.abs), 0), power = Math.floor(Math.log10(step) + 1e-9);
+  const size = Math.abs((step / 10 ** power) % 1 - 0.5) < 0.01 ? power - 1 : power, places = Math.max(0, -size); // 2.5 has one more
+  if (top >= 1e6 || places > 4) {
+    const first = Math.floor(Math.log10(top || 1)), parts = Math.max(0, Math.min(first - size, 5));
+    return list.map((v) => v === 0 ? "0" : `${(v / 10 ** first).toFixed(parts)}e${first}`);
   }
   return list.map((v) => v.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places }));
 }
