@@ -28,7 +28,8 @@ function pan(part) {
 }
 
 function showIncident(incident) {
-  const [from, to] = placeOfIncident(incident), margin = Math.max(1.5 * (to - from), 6 * leastSpan());
+  const bin = Math.max(data.timeline.width, data.features.width); // rows: what is shorter than one has no shape
+  const [from, to] = placeOfIncident(incident), margin = Math.max(1.5 * (to - from), 6 * bin * leastSpan());
   setView(from - margin, to + margin, false);
 }
 
