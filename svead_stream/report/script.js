@@ -31,13 +31,16 @@ function summary() {
 }
 
 function courseNote() {
-  const { burn_in: learned, incidents } = data, notes = [];
+  const { burn_in: learned, incidents } = data, featureRows = data.features.width, notes = [];
   if (data.rows) notes.push(pointRows === 1 ? "One point a row." : `Each point stands for ${whole(pointRows)} rows: lowest, mean and highest.`);
+  if (data.rows && featureRows > pointRows) notes.push(`Of the features, each stands for ${whole(featureRows)} rows.`);
   if (learned) notes.push(learned < data.rows ? `Learning: the first ${count(learned, "row")}, no alerts.` : nothingJudged() + ".");
   if (clock && !axis.timed) notes.push(data.timeline.goes_back ? "The times go back, so the axis has the numbers of rows." : "All rows have the same time.");
   if (incidents.kept.length < incidents.total) notes.push(`Of the incidents, the ${whole(incidents.kept.length)} strongest are marked.`);
   say("course-note", notes.join(" ") || "There were no rows.");
-  at("key-range").hidden = pointRows === 1;
+  at("key-range").hidden = Math.max(pointRows, featureRows) === 1;
+  at("key-threshold").hidden = data.timeline.threshold.every((t) => t === null);
+  at("key-alerts").hidden = !data.alerts;
   at("key-incidents").hidden = !incidents.kept.length;
   at("key-learning").hidden = !learned;
   at("key-missing").hidden = !data.features.kept.some((f) => f.missing);
