@@ -3,7 +3,7 @@
 function alertColumns() {
   const context = data.table.length ? Object.keys(data.table[0].context)[0] : undefined;
   return [
-    { name: "Row", value: (a) => a.row, show: (a) => whole(a.row) },
+    { name: "Row", value: (a) => a.row, show: (a) => whole(a.row), class: "number" },
     ...(clock ? [{ name: "Time", value: (a) => a.time ?? -Infinity, show: (a) => moment(a.time), class: "when", up: true }] : []),
     ...(context === undefined ? [] : [{ name: context, value: (a) => a.context[context] ?? "", show: (a) => a.context[context] ?? "", class: "text", up: true }]),
     ...(data.incidents.total ? [{ name: "Incident", value: (a) => a.incident ?? -1, show: (a) => a.incident === null ? "–" : whole(a.incident), class: "number", up: true }] : []),

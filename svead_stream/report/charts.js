@@ -156,7 +156,7 @@ function drawBehind(u, chart) {
     ctx.fillStyle = palette.dim;
     ctx.font = `${11 * px}px system-ui, sans-serif`;
     ctx.textAlign = "left"; // an axis may have left another
-    ctx.fillText("learning", left + 8 * px, bbox.top + 15 * px);
+    ctx.fillText("learning", left + 8 * px, bbox.top + bbox.height - 8 * px); // few scores are near zero
   });
 }
 

@@ -9,10 +9,10 @@ const truthText = (truth) => truth === null ? "–" : truth ? "anomaly" : "norma
 
 function incidentColumns() {
   return [
-    { name: "Incident", value: (i) => i.number, show: (i) => whole(i.number), up: true },
+    { name: "Incident", value: (i) => i.number, show: (i) => whole(i.number), class: "number", up: true },
     { name: "Start", value: (i) => i.row, show: began, class: "when", up: true },
     { name: "End", value: (i) => i.open ? Infinity : i.last, show: ended, class: "when", up: true },
-    { name: clock ? "Duration" : "Rows", value: (i) => clock && i.end !== null ? i.end - i.start : length(i), show: lasted, class: "when" },
+    { name: clock ? "Duration" : "Rows", value: (i) => clock && i.end !== null ? i.end - i.start : length(i), show: lasted, class: "when number" },
     { name: "Alerts", value: (i) => i.alerts, show: (i) => whole(i.alerts), class: "number" },
     { name: "Peak", value: (i) => i.peak, show: (i) => exact(i.peak), class: "number" },
     ...(data.truth ? [{ name: "Truth", value: (i) => Number(i.truth ?? -1), show: (i) => truthText(i.truth), class: "truth" }] : []),
