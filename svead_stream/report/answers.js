@@ -59,7 +59,7 @@ function showAnswers() {
 // Answers outlive a reload, where the browser allows it to a file. All files may share the place: the data are the key,
 // unless they bring one of their own, because they will change.
 
-const place = `svead-stream answers ${data.key ?? `${data.written} ${hashed(at("data").textContent)}`}`;
+const keptUnder = `svead-stream answers ${data.key ?? `${data.written} ${hashed(at("data").textContent)}`}`;
 
 function hashed(text) {
   let hash = 0;
@@ -69,15 +69,15 @@ function hashed(text) {
 
 function keepAnswers() {
   try {
-    if (answers.size) localStorage.setItem(place, JSON.stringify([...answers]));
-    else localStorage.removeItem(place);
+    if (answers.size) localStorage.setItem(keptUnder, JSON.stringify([...answers]));
+    else localStorage.removeItem(keptUnder);
   } catch { /* they last as long as the page */ }
 }
 
 function startAnswers() {
   try {
     const rows = new Set(data.table.map((alert) => alert.row));
-    for (const [row, real] of JSON.parse(localStorage.getItem(place)) ?? []) {
+    for (const [row, real] of JSON.parse(localStorage.getItem(keptUnder)) ?? []) {
       if (rows.has(row) && typeof real === "boolean") answers.set(row, real);
     }
   } catch { /* there are none, or none that can be read */ }

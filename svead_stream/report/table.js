@@ -62,12 +62,21 @@ function makeTable(id, { rows, key, link, columns, order, detail, opens, feature
     const open = key(row) === opened, line = add(parent, "tr", { class: open ? "row open" : "row", id: "row-" + link(row) }); // not the link: the browser would go there itself
     used.forEach((column, k) => {
       const cell = add(line, "td", { class: classOf(column), "data-name": column.name });
-      if (k === 0) add(cell, "a", { href: "#" + link(row), "aria-expanded": open }, column.show(row)).addEventListener("click", (event) => event.preventDefault());
+      if (k === 0) addName(cell, row, column, open);
       else if (column.fill) column.fill(cell, row);
       else cell.textContent = column.show(row);
     });
     line.addEventListener("click", () => inPlace(() => open ? close() : openRow(row)));
     if (open) detail(add(add(parent, "tr", { class: "detail" }), "td", { colspan: used.length }), row);
+  }
+
+  // A link, so that it can be kept or opened elsewhere; a click opens the row here.
+  function addName(cell, row, column, open) {
+    const text = column.show(row), name = `${column.name} ${text}`;
+    add(cell, "a", { href: "#" + link(row), "aria-expanded": open, "aria-label": name }, text).addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey) event.stopPropagation();
+      else event.preventDefault();
+    });
   }
 
   function close() {

@@ -142,7 +142,7 @@ def test_answers_outlive_a_reload_and_belong_to_one_report(show: Any) -> None:
 @pytest.mark.parametrize("kept", ["{", "7", "[[1]]", '[[600, "yes"], [-1, true], ["<b>", true]]'])
 def test_what_is_kept_and_makes_no_sense_is_left_alone(show: Any, kept: str) -> None:
     browser = show(page(recorded(long=40)))
-    browser.execute_script("localStorage.setItem(place, arguments[0])", kept)
+    browser.execute_script("localStorage.setItem(keptUnder, arguments[0])", kept)
     browser.refresh()
     assert browser.execute_script("return document.documentElement.dataset.ready") == "true"
     assert pressed(browser, "alerts") == []
