@@ -91,7 +91,7 @@ function show(newer) {
     drift();
     showAnswers();
     settings();
-    say("written", `Written ${data.written} by svead-stream ${data.settings.version ?? ""}: ${count(data.rows, "row")} in ${data.seconds.toFixed(1)} s, ${whole(Math.round(data.rows / data.seconds))} rows a second.`);
+    say("written", `Written ${data.written} by svead-stream ${data.settings.version ?? ""}: ${count(data.rows, "row")} in ${lasting(data.seconds)}, ${whole(Math.round(data.rows / data.seconds))} rows a second.`);
   });
 }
 
