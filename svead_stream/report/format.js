@@ -7,7 +7,7 @@ const short = (v) => v === null || v === undefined ? "–"
   : v.toLocaleString("en-US", { maximumSignificantDigits: Math.abs(v) >= 1e4 ? 6 : 4 });
 const exact = (v) => Math.abs(v) >= 1e5 ? v.toExponential(2) : v.toLocaleString("en-US", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
 const percent = (v) => (100 * v).toFixed(v < 0.0995 && v > 0 ? 1 : 0) + " %";
-const times = (v) => v === null ? "–" : "× " + v.toLocaleString("en-US", { maximumSignificantDigits: 3 });
+const times = (v) => v === null ? "–" : "× " + exact(v);
 
 // Numbers beside an axis: all with as many digits as they need to differ.
 function tickTexts(list) {

@@ -214,6 +214,7 @@ def test_a_link_leads_to_the_same_view_or_incident(show: Any, html: str) -> None
     browser.get(address + "#incident-7")
     assert text(browser, "#incidents tr.open td") == "7"
     assert browser.switch_to.active_element.text == "7"
+    assert browser.switch_to.active_element.accessible_name == "Incident 7"
     assert seen(browser)[0] < MINUTES[1_199] < seen(browser)[1]
     for nonsense in ("#incident-99", "#from=9&to=1", "#from=1&to=2", "#%3Cimg%3E", "#alert-1"):
         browser.get("about:blank")

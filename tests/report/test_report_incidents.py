@@ -173,6 +173,8 @@ def test_of_very_many_incidents_the_strongest_are_shown_and_that_is_said(show: A
     assert not drawn(browser)  # bands as thin as they can be, one beside the other, would hide all else
     browser.execute_script("setView(...placeOfIncident(data.incidents.kept[500]).map((t, k) => t + 60000 * (k - 0.5)))")
     assert len(drawn(browser)) == 101
+    browser.execute_script("showIncident(data.incidents.kept[500])")  # of one row, where points stand for eight
+    assert 50 <= browser.execute_script("return (view.max - view.min) / 60 / data.timeline.width") <= 100
     assert len(browser.find_elements(By.CSS_SELECTOR, "#incidents tr.row")) == 25
     browser.find_element(By.ID, "incidents-more").click()
     assert len(browser.find_elements(By.CSS_SELECTOR, "#incidents tr.row")) == 225
