@@ -101,7 +101,7 @@ function redraw() {
 }
 
 function resize(width = chartWidth()) {
-  if (width < 50 || width === charts[0]?.plot.width) return;
+  if (width < 50 || !charts.length || width === charts[0].plot.width) return;
   for (const { plot } of charts) plot.setSize({ width, height: plot.height });
   strip?.setSize({ width, height: strip.height });
   drawView();

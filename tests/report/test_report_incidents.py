@@ -139,6 +139,7 @@ def test_a_run_that_is_shorter_than_the_burn_in_says_why_there_is_nothing(show: 
     assert said in text(browser, "#course-note")
     assert text(browser, "#incidents-note") == text(browser, "#alerts-note") == f"There were none. {said}"
     assert texts(browser, ".figure")[:2] == ["0\nincidents", "0\nalerts"]
+    assert not browser.find_element(By.ID, "key-alerts").is_displayed()
 
 
 def test_an_incident_from_before_the_run_is_told_but_drawn_only_as_far_as_it_reaches(show: Any) -> None:
