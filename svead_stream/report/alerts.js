@@ -40,7 +40,7 @@ function alertTable() {
   });
   tables.alerts.draw();
   const none = nothingJudged();
-  say("alerts-note", !data.alerts ? "There were none." + (none ? ` ${none}.` : "")
+  say("alerts-note", !data.alerts ? noneOf("alerts") + (none ? ` ${none}.` : "")
     : strongest(data.table.length, data.alerts) + "Click one to see its values beside what was usual just before it." + (data.incidents.total ? "" : INVITATION));
 }
 

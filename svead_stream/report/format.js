@@ -1,6 +1,7 @@
 // Numbers, times and durations as text.
 
 const whole = (n) => n.toLocaleString("en-US");
+const noneOf = (what) => isLive ? `There are no ${what} yet.` : `There were no ${what}.`;
 const count = (n, one, many = one + "s") => `${whole(n)} ${n === 1 ? one : many}`;
 const short = (v) => v === null || v === undefined ? "–"
   : Math.abs(v) >= 1e6 || (v !== 0 && Math.abs(v) < 1e-3) ? v.toExponential(2)

@@ -53,7 +53,7 @@ function incidentTable() {
   });
   tables.incidents.draw();
   const none = nothingJudged() || (data.alerts && "None of the alerts was rare enough to open one");
-  say("incidents-note", !total ? "There were none." + (none ? ` ${none}.` : "")
+  say("incidents-note", !total ? noneOf("incidents") + (none ? ` ${none}.` : "")
     : strongest(kept.length, total) + (open ? `${whole(open)} still open${isLive ? "" : " at the end"}. ` : "")
       + (data.truth ? `${whole(hits)} of ${whole(total)} with a labelled anomaly. ` : "") + "Click one to see more of it, here and in the charts." + INVITATION);
 }

@@ -78,7 +78,7 @@ function distribution() {
 
 function shares() {
   const largest = Math.max(...data.shares.map((s) => s.share), 1e-9);
-  say("shares-note", data.shares.length ? `Mean share of each feature in the ${count(data.alerts, "alert")}.` : "There were no alerts.");
+  say("shares-note", data.shares.length ? `Mean share of each feature in the ${count(data.alerts, "alert")}.` : noneOf("alerts"));
   at("shares").replaceChildren();
   for (const { name, share, first } of data.shares.slice(0, 12)) {
     addShare(at("shares"), name, share, largest).title = `${name}: the largest share in ${count(first, "alert")}`;

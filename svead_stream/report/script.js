@@ -21,7 +21,7 @@ function figures() {
 
 // The run in a sentence.
 function summary() {
-  if (!data.rows) return "There were no rows.";
+  if (!data.rows) return noneOf("rows");
   const { total, kept } = data.incidents, strong = [...kept].sort((a, b) => b.peak - a.peak)[0];
   const span = clock ? ` from ${moment(period.start)} to ${moment(period.end)}${clock === "dates" ? " UTC" : ""}` : "";
   const found = total || data.alerts ? `${count(total, "incident")} and ${count(data.alerts, "alert")}` : "No alerts";
@@ -37,7 +37,7 @@ function courseNote() {
   if (learned) notes.push(learned < data.rows ? `Learning: the first ${count(learned, "row")}, no alerts.` : nothingJudged() + ".");
   if (clock && !axis.timed) notes.push(data.timeline.goes_back ? "The times go back, so the axis has the numbers of rows." : "All rows have the same time.");
   if (incidents.kept.length < incidents.total) notes.push(`Of the incidents, the ${whole(incidents.kept.length)} strongest are marked.`);
-  say("course-note", notes.join(" ") || "There were no rows.");
+  say("course-note", notes.join(" ") || noneOf("rows"));
   at("key-range").hidden = Math.max(pointRows, featureRows) === 1;
   at("key-threshold").hidden = data.timeline.threshold.every((t) => t === null);
   at("key-alerts").hidden = !data.alerts;
@@ -76,7 +76,7 @@ function show(newer) {
     say("title", data.title);
     say("summary", summary());
     figures();
-    at("charts").hidden = !data.rows;
+    at("charts").hidden = at("charts-legend").hidden = !data.rows;
     if (data.rows) {
       drawCharts();
       fillBrush();

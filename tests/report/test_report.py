@@ -139,7 +139,9 @@ def test_it_renders_without_any_row_or_alert(show: Any) -> None:
     assert "0\nincidents" in texts(browser, ".figure")
     assert text(browser, "#summary") == text(browser, "#course-note") == "There were no rows."
     assert not browser.find_element(By.ID, "charts").is_displayed()
-    assert text(browser, "#incidents-note") == text(browser, "#alerts-note") == "There were none."
+    assert not browser.find_element(By.ID, "charts-legend").is_displayed()
+    assert text(browser, "#incidents-note") == "There were no incidents."
+    assert text(browser, "#alerts-note") == text(browser, "#shares-note") == "There were no alerts."
     assert not any(
         head.is_displayed() for head in browser.find_elements(By.TAG_NAME, "th")
     )  # a table of nothing needs no head
