@@ -66,7 +66,10 @@ function makeTable(id, { rows, key, link, columns, order, detail, opens, feature
       else if (column.fill) column.fill(cell, row);
       else cell.textContent = column.show(row);
     });
-    line.addEventListener("click", () => inPlace(() => open ? close() : openRow(row)));
+    line.addEventListener("click", ({ detail: clicks }) => {
+      if (clicks && !getSelection().isCollapsed) return; // some of its text was selected, to be copied
+      inPlace(() => open ? close() : openRow(row));
+    });
     if (open) detail(add(add(parent, "tr", { class: "detail" }), "td", { colspan: used.length }), row);
   }
 

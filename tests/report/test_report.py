@@ -64,6 +64,18 @@ def test_a_click_on_an_alert_shows_its_values_beside_the_usual_range(show: Any) 
     assert not browser.find_elements(By.CSS_SELECTOR, "#alerts tr.detail")
 
 
+def test_text_of_a_row_can_be_selected_without_opening_it(show: Any) -> None:
+    browser = show(page(recorded()))
+    select = (
+        "const cell = document.querySelector('#alerts tr.row td:nth-child(2)'); getSelection().selectAllChildren(cell);"
+    )
+    click = "cell.dispatchEvent(new MouseEvent('click', { bubbles: true, detail: 1 }));"
+    browser.execute_script(select + click)
+    assert not browser.find_elements(By.CSS_SELECTOR, "tr.detail")
+    browser.find_element(By.CSS_SELECTOR, "#alerts tr.row").click()
+    assert browser.find_elements(By.CSS_SELECTOR, "tr.detail")
+
+
 def test_a_click_on_a_mark_of_a_chart_opens_its_alert(show: Any) -> None:
     browser = show(page(recorded()))
     for chart in (0, 1):

@@ -129,7 +129,9 @@ def test_nothing_is_said_of_a_burn_in_or_of_incidents_that_were_not(show: Any) -
     browser = show(page(recorded()))
     assert "earning" not in text(browser, "body")
     assert not browser.find_element(By.ID, "key-incidents").is_displayed()
-    assert text(browser, "#incidents-note") == "There were no incidents. None of the alerts was rare enough to open one."
+    assert (
+        text(browser, "#incidents-note") == "There were no incidents. None of the alerts was rare enough to open one."
+    )
     assert "Incident" not in texts(browser, "#alerts th")
 
 
