@@ -44,7 +44,7 @@ def read_arrow(source: Source) -> Iterator[Batch]:
 
 def _seekable(source: Source) -> Iterator[Any]:
     """The file; of what is compressed or comes through a pipe, a copy: the table of contents is at the end."""
-    if source.path != "-" and not source.is_compressed:
+    if source.can_seek and not source.is_compressed:
         yield source.path
         return
     with tempfile.TemporaryFile() as kept:
@@ -67,7 +67,7 @@ def _batches(source: Source, parts: Iterator[pa.RecordBatch], total: int | None 
         row += part.num_rows
         if total is not None:
             source.n_read = (source.size or 0) * (row - 1) // max(total, 1)
-        table = _without_views(flat(pa.Table.from_batches([part])))
+        table = _without_views(flat(pa.Table.from_batches([part]), source.name))
         encoded = {f.name: f.type.value_type for f in table.schema if pa.types.is_dictionary(f.type)}
         plain = {name: table[name].cast(kind) for name, kind in encoded.items()}
         yield Batch(table, lines, plain=plain)

@@ -9,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from svead_stream.cli.cells import found_twice
+from svead_stream.cli.errors import DataError
+
 
 class Reject(NamedTuple):
     """A row that was not scored, and why."""
@@ -48,8 +51,10 @@ class Batch:
         return Batch(self.table.filter(keep), self.lines[kept], texts, self.rejects, plain)
 
 
-def flat(table: pa.Table) -> pa.Table:
-    """Nested objects as columns of their own, named like `outer.inner`."""
+def flat(table: pa.Table, source: str) -> pa.Table:
+    """Nested objects as columns of their own, named like `outer.inner`; an error if two have the same name."""
     while any(pa.types.is_struct(column.type) for column in table.schema):
         table = table.flatten()
+    if (twice := found_twice(table.column_names)) is not None:
+        raise DataError(f"{source}: two columns are named {twice!r}: give them names of their own")
     return table

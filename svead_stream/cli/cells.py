@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +84,12 @@ def says_id(name: str) -> bool:
 def words(name: str) -> list[str]:
     """The parts of a name in small letters: `userId`, `user_id` and `User ID` are user and id."""
     return [word.lower() for word in _WORD.findall(_WORD_ENDS.sub(" ", name))]
+
+
+def found_twice(names: Sequence[str]) -> str | None:
+    """A name that is there more than once."""
+    name, n = Counter(names).most_common(1)[0] if names else ("", 0)
+    return name if n > 1 else None
 
 
 def shorten(cell: object) -> str:

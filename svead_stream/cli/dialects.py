@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import click
 
-from svead_stream.cli.cells import NEARLY_ALL
+from svead_stream.cli.cells import NEARLY_ALL, found_twice
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.words import counted
 
@@ -261,7 +261,8 @@ def _names(name: str, cells: list[str], has_header: bool) -> list[str]:
     if not has_header:
         return [f"column{i}" for i in range(1, len(cells) + 1)]
     names = [cell.strip() or f"column{i}" for i, cell in enumerate(cells, 1)]
-    if len(set(names)) < len(names):
-        twice = Counter(names).most_common(1)[0][0]
-        raise DataError(f"{name}: two columns are named {twice!r}: give them names of their own")
+    if (twice := found_twice(names)) is not None:
+        raise DataError(
+            f"{name}: two columns are named {twice!r}: give them names of their own, or say --no-header if it has none"
+        )
     return names

@@ -72,7 +72,7 @@ def _first_rows(batch: Batch, features: pa.Table, times: npt.NDArray[np.float64]
     names = features.column_names[:_FEATURES]
     rows = [["line", *([] if times is None else ["time"]), *map(printable, names)]]
     for i in range(min(_ROWS, features.num_rows)):
-        time = [] if times is None else [str(shown(float(times[i])) or "missing")]
+        time = [] if times is None else ["missing" if np.isnan(times[i]) else str(shown(float(times[i])))]
         rows.append([str(batch.lines[i]), *time, *(_number(features[name][i].as_py()) for name in names)])
     yield from _table(rows)
     if features.num_columns > len(names):

@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 _LINE_ENDS = re.compile(rb"\s*[\r\n]\s*")
 _BETWEEN = b" \t\r\n,"
 _LONGEST = 1 << 26  # bytes of an element
-_ARRAY = re.compile(rb"\s*\[\s*([\[{]|\Z)")
+_ARRAY = re.compile(rb"\s*\[\s*([\[{\]]|\Z)")
 _NUMBERED = re.compile(r"(.+)\.\d+")
 _ROWS = "write a row a line, in pandas with to_json(..., orient='records', lines=True)"
 
@@ -45,8 +45,9 @@ def read(source: Source, end: Callable[[], bool] | None, first_rows: int) -> Ite
     """
     is_first = first_rows > 0  # a single row then is the only one
     rows = _elements if _is_spread(source.peek(1 + first_rows, end)) else _lines
+    parser = _Parser(source.name)
     for texts, lines in rows(source, end, first_rows):
-        batch = _parse(source.name, texts, np.asarray(lines, dtype=np.int64))
+        batch = parser.parse(texts, np.asarray(lines, dtype=np.int64))
         if is_first and batch.table.num_rows == 1:
             _check_rows(source.name, batch.table)
         is_first = False
@@ -66,15 +67,14 @@ def _lines(source: Source, end: Callable[[], bool] | None, first_rows: int) -> I
 
 
 def _is_spread(start: bytes) -> bool:
-    """Whether a file is an array, or its first object goes on in the next line."""
+    """Whether a file is anything else than an object a line, by its first line."""
     if _ARRAY.match(start):
         return True
-    lines = [line for line in start.split(b"\n", 100) if line.strip()]
-    if len(lines) < 2 or lines[1].startswith(b"{"):
-        return False
-    signs = b"".join(token[0] for token in _TOKEN.finditer(lines[0]) if token[0] in b"{[]}")
-    n_closed = signs.count(b"}") + signs.count(b"]")
-    return lines[0].lstrip().startswith(b"{") and len(signs) > 2 * n_closed
+    first, *others = (line for line in start.split(b"\n", 100) if line.strip())
+    texts, _ = _Cutter().cut(first)
+    if texts:
+        return texts != [first.strip()]
+    return first.lstrip().startswith(b"{") and not (others and others[0].startswith(b"{"))
 
 
 def _elements(
@@ -169,20 +169,65 @@ def _check_rows(name: str, table: pa.Table) -> None:
 # pyarrow reads some rows at once; those it cannot read are read one by one
 
 
-def _parse(name: str, texts: list[bytes], lines: npt.NDArray[np.int64]) -> Batch:
-    if not texts:
-        return Batch(pa.table({}), lines, [])
-    if max(text.count(b"{") + text.count(b"[") for text in texts) > _DEEP:
-        return _parse_one_by_one(name, texts, lines)
-    try:
-        table = pa.json.read_json(
-            pa.BufferReader(b"\n".join(texts)), read_options=pa.json.ReadOptions(use_threads=False, block_size=1 << 27)
-        )
-        if table.num_rows != len(texts):
-            raise pa.ArrowInvalid("objects and lines do not match")
-    except pa.ArrowInvalid:
-        return _parse_one_by_one(name, texts, lines)
-    return Batch(flat(table), lines, texts)
+class _Parser:
+    """Makes tables of objects.
+
+    pyarrow takes text that looks like a time for one, in UTC and without its zone. Here such text stays as it stood.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._times = pa.schema([])  # fields that are text, whatever they look like
+        self._names: dict[str, None] = {}  # of columns, in the order in which they came
+
+    def parse(self, texts: list[bytes], lines: npt.NDArray[np.int64]) -> Batch:
+        """The batch of some objects, which begin in these lines."""
+        if not texts:
+            return Batch(pa.table({}), lines, [])
+        are_objects = all(text.lstrip().startswith(b"{") for text in texts)  # pyarrow would take null for one
+        if not are_objects or max(text.count(b"{") + text.count(b"[") for text in texts) > _DEEP:
+            return _parse_one_by_one(self._name, texts, lines)
+        try:
+            table = self._read(texts)
+            if table.num_rows != len(texts):
+                raise pa.ArrowInvalid("objects and lines do not match")
+        except pa.ArrowInvalid:
+            return _parse_one_by_one(self._name, texts, lines)
+        return Batch(table, lines, texts)
+
+    def _read(self, texts: list[bytes]) -> pa.Table:
+        data = b"\n".join(texts)
+        nested = _nested(data, self._times)
+        table = flat(nested, self._name)
+        self._names |= dict.fromkeys(table.column_names)
+        times = [one for one in map(_as_text, nested.schema) if one is not None]
+        if times:
+            self._times = pa.unify_schemas([self._times, pa.schema(times)], promote_options="permissive")
+            table = flat(_nested(data, self._times), self._name)
+        there = set(table.column_names)
+        return table.select([name for name in self._names if name in there])
+
+
+def _nested(data: bytes, known: pa.Schema) -> pa.Table:
+    return pa.json.read_json(
+        pa.BufferReader(data),
+        read_options=pa.json.ReadOptions(use_threads=False, block_size=1 << 27),
+        parse_options=pa.json.ParseOptions(explicit_schema=known, unexpected_field_behavior="infer"),
+    )
+
+
+def _as_text(field: pa.Field) -> pa.Field | None:
+    """The field with text in the place of times, and without anything else; None if it holds no times."""
+    kind = field.type
+    if pa.types.is_timestamp(kind):
+        return field.with_type(pa.string())
+    if pa.types.is_struct(kind):
+        inner = [one for one in map(_as_text, kind) if one is not None]
+        return field.with_type(pa.struct(inner)) if inner else None
+    if pa.types.is_list(kind):
+        item = _as_text(kind.value_field)
+        return None if item is None else field.with_type(pa.list_(item))
+    return None
 
 
 def _parse_one_by_one(name: str, texts: list[bytes], lines: npt.NDArray[np.int64]) -> Batch:
@@ -192,6 +237,8 @@ def _parse_one_by_one(name: str, texts: list[bytes], lines: npt.NDArray[np.int64
     for i, (text, line) in enumerate(zip(texts, lines.tolist(), strict=True)):
         try:
             row = json.loads(text)
+            if b"\\ud" in text.lower():  # half a pair of surrogates is no text
+                row = json.loads(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace"))
             reason = None if isinstance(row, dict) else f"is {shorten(row)}, not an object"
             row = _flat_row(row) if reason is None else row
         except (ValueError, RecursionError) as error:  # wrong UTF-8 is a ValueError too

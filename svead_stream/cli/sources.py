@@ -91,6 +91,7 @@ class Source:
         else:
             self._raw = Path(path).open("rb")  # noqa: SIM115 - closed by close()
             self.size = os.fstat(self._raw.fileno()).st_size or None
+        self.can_seek = path != "-" and self._raw.seekable()  # a name may be that of a pipe
         self._ahead = b""
         self._ahead = self._read_raw(BLOCK)
         self._inner = path  # the name that tells the format
@@ -111,7 +112,7 @@ class Source:
         if compression == "xz":
             return lzma.open(io.BufferedReader(Readable(self._read_raw))).read
         if compression == "zip":
-            table = open_table(self.name, None if self.path == "-" else self.path, self._read_raw)
+            table = open_table(self.name, self.path if self.can_seek else None, self._read_raw)
             closed.callback(table.close)
             self._inner = table.name
             return table.read
@@ -134,7 +135,7 @@ class Source:
     def _has_more(self) -> bool:
         """Whether a pipe holds more by now."""
         try:
-            return self.path == "-" and bool(select.select([self._raw], [], [], 0.0)[0])
+            return not self.can_seek and bool(select.select([self._raw], [], [], 0.0)[0])
         except (OSError, ValueError):  # no pipe: a file on some systems, or bytes in memory
             return False
 

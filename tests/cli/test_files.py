@@ -8,12 +8,14 @@ import gzip
 import io
 import json
 import lzma
+import os
 import pickle
 import re
 import sqlite3
 import tarfile
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -285,6 +287,14 @@ FILES = {
         json.dumps([row | {"note": '}], "\\ {['} for row in AB], indent=1), [row | {"note": '}], "\\ {['} for row in AB]
     ),
     "a JSON array that is cut off": File(json.dumps(AB)[:-4], AB[:-1], rejects=(1,)),
+    "a JSON array of nothing": refused("[]\n", "no rows to score"),
+    "JSON objects on one line": File("".join(map(json.dumps, AB))),
+    "JSON lines with commas between": File(LINES.replace("}", "},")),
+    "a null among JSON lines": File('{"a": 1}\nnull\n{"a": 2}\n', columns(a=[1, 2]), rejects=(2,)),
+    "half a pair of surrogates in JSON": File(
+        LINES.replace("}", ', "s": "\\ud83d"}'), [row | {"s": "\ud83d"} for row in AB]
+    ),
+    "nested JSON with a name twice": refused('{"a.b": 1, "a": {"b": 2}}\n', "two columns are named 'a.b'"),
     "JSON objects over several lines": File("\n".join(json.dumps(row, indent=4) for row in AB)),
     "JSON of columns": refused(
         json.dumps({"a": [1, 2], "b": [3, 4]}), "is one JSON object of columns (a, b): write a row"
@@ -311,6 +321,9 @@ FILES = {
     "an Arrow stream": File(arrow(TABLE, pa.ipc.new_stream), name="table.arrows"),
     "Arrow with views of text": File(
         arrow(TABLE.append_column("s", pa.array(["x"] * len(ROWS), pa.string_view()))), [row | {"s": "x"} for row in AB]
+    ),
+    "Parquet with a name twice": refused(
+        parquet(pa.table([[1], [2]], ["a", "a"])), "two columns are named 'a': give them names of their own"
     ),
     "Parquet that is cut off": refused(parquet(TABLE)[:-9], "is not Parquet"),
     "Arrow that is cut off": refused(arrow(TABLE)[:200], "is not Arrow"),
@@ -450,6 +463,16 @@ def test_a_growing_file_is_read_in_the_same_way(tmp_path: Path, kind: str) -> No
     rows = [row for batch in batches for row in batch.readable.to_pylist()]
     numbers = [{name: float(row[name]) for name in list(row)[:2]} for row in rows]
     assert numbers == [dict(list(row.items())[:2]) for row in file.reads or []]
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "a zip archive with a table"])
+def test_a_name_may_be_that_of_a_pipe(run: Any, tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit((tmp_path / "pipe").write_bytes, FILES[kind].bytes)
+        code, rows, said = score(run, tmp_path / "pipe")
+    assert code == 0, said
+    assert [{"a": row["a"], "b": row["b"]} for row in rows] == AB
 
 
 @pytest.mark.parametrize("kind", ["Parquet", "Feather", "gzip", "a zip archive with a table"])

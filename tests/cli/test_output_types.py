@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
@@ -186,6 +187,21 @@ def test_from_json_lines_to_json_lines_rows_are_as_they_stood(run: Any, rows: li
     assert [line[: len(old) - 1] for line, old in zip(result.lines[1:], lines, strict=True)] == [
         line[:-1] for line in lines
     ]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_times_in_json_lines_stay_as_they_stood(run: Any, format: str) -> None:
+    times = ["2026-03-01T12:00:00+02:00", "2026-03-02", "2026-03-03T01:02:03.5Z"]
+    lines = [json.dumps({"x": i, "m": {"n": 2, "at": time}, "t": time, "y": 1}) for i, time in enumerate(times)]
+    result = run("score", "-", "--output-format", format, stdin="\n".join(lines[:2] * 50 + lines[2:]).encode())
+    assert result.code == 0, result.err
+    if format == "parquet":
+        table = pa.parquet.read_table(pa.BufferReader(result.out))
+    else:
+        kinds = {"t": pa.string(), "m.at": pa.string()}
+        table = pa.csv.read_csv(pa.BufferReader(result.out), convert_options=pa.csv.ConvertOptions(column_types=kinds))
+    assert table.column_names[:5] == ["x", "m.n", "m.at", "t", "y"]
+    assert table["t"].to_pylist() == table["m.at"].to_pylist() == [*times[:2] * 50, times[2]]
 
 
 # columns that are not what they were in the first rows
