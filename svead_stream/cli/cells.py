@@ -19,6 +19,7 @@ NEARLY_ALL = 0.9
 _MISSING = pa.array(
     [
         *("", "na", "n/a", "<na>", "n.a.", "nan", "-nan", "null", "nil", "none", "missing", "?", "-", "--", "."),
+        "\\n",  # of MySQL and PostgreSQL
         *("#n/a", "#div/0!", "#value!", "#ref!", "#num!", "#name?", "#null!"),  # of spreadsheets
     ]
 )

@@ -25,9 +25,9 @@ _SAMPLE = 100  # lines to look at
 _QUOTED = re.compile(r'"[^"]*"')
 _EXCEL = re.compile(r'"?sep=(.)"?\s*')  # the first line of some exports
 _NUMBER = re.compile(r"\s*[+-]?(\d[\d.,]*|[.,]\d+)([eE][+-]?\d+)?\s*")
-_DATE_OR_MISSING = re.compile(
-    r"\s*((\d{4}[-/]\d\d?[-/]\d\d?|\d\d?[./-]\d\d?[./-]\d{2,4})\b|(NA|NaN|nan|NULL|null|None)\s*$)"
-)
+_DATE = re.compile(r"\s*(\d{4}[-/]\d\d?[-/]\d\d?|\d\d?[./-]\d\d?[./-]\d{2,4})\b")
+_GROWING = re.compile(r"\d+( \d+)+|\d*\.?\d+( \d*\.?\d+){2,}")
+_MISSING = re.compile(r"\s*(NA|NaN|nan|NULL|null|None)\s*")
 _SPACES = re.compile(rb'("[^"\n]*")|[ \t]+')
 _LINE_ENDS = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
 
@@ -133,10 +133,16 @@ def find(name: str, start: bytes, options: CsvOptions) -> Dialect:
         has_header = not _is_data(cells, rows)
         if not has_header:
             said.append(f"{name} has no header, only numbers in its first line (--header if these are names)")
+        elif (odd := _like_a_value(cells)) is not None:
+            said.append(
+                f"{name}: the first line is read as names; {odd!r} looks like a value (--no-header if it is one)"
+            )
     if comments:
         comment = options.comment or COMMENT
     if rows and all(len(row) == len(cells) + 1 and not row[-1].strip() for row in rows):
         cells = [*cells, ""]  # rows end with a separator, the header does not
+    elif _have_names(cells, rows):
+        cells = ["", *cells]
     return Dialect(_names(name, cells, has_header), delimiter, skip + (n_lines if has_header else 0), comment, said)
 
 
@@ -169,10 +175,20 @@ def _separator(lines: list[str]) -> str:
 
 
 def _fit(header: list[str], rows: list[list[str]]) -> bool:
-    """Whether at least half of the rows have as many cells as the header, or one more that is empty."""
+    """Whether at least half of the rows have as many cells as the header, or one more that is empty, or a name."""
     n = len(header)
+    if _have_names(header, rows):
+        return True
     n_fitting = sum(len(row) == n or (len(row) == n + 1 and not row[-1].strip()) for row in rows)
     return 2 * n_fitting >= len(rows)
+
+
+def _have_names(header: list[str], rows: list[list[str]]) -> bool:
+    """Whether rows begin with names or numbers of their own, of which the header says nothing: R writes them so."""
+    if len(header) < 2 or len(rows) < 2 or any(len(row) != len(header) + 1 for row in rows):
+        return False
+    first = [row[0] for row in rows]
+    return len(set(first)) == len(first) and (_counts(first) or not any(map(_is_number, first)))
 
 
 def _header(name: str, lines: list[str], delimiter: str) -> tuple[list[str], int]:
@@ -242,10 +258,18 @@ def _is_data(cells: list[str], rows: list[list[str]]) -> bool:
     """Whether a row is no header: numbers and dates only, but not those that only count columns or years."""
     filled = [cell for cell in cells if cell.strip()]
     numbers = [cell for cell in filled if _is_number(cell)]
-    others = [cell for cell in filled if not _is_number(cell) and not _DATE_OR_MISSING.match(cell)]
+    others = [cell for cell in filled if not (_is_number(cell) or _DATE.match(cell) or _MISSING.fullmatch(cell))]
     if others or not numbers:
         return False
     return not _counts(filled) or (bool(rows) and _counts(rows[0]))
+
+
+def _like_a_value(names: list[str]) -> str | None:
+    """A name that is a number or begins with a date, unless names are numbers that grow, such as years."""
+    odd = [name.strip() for name in names if _is_number(name)]
+    if _GROWING.fullmatch(" ".join(odd)) and sorted({*odd}, key=float) == odd:
+        return None
+    return odd[0] if odd else names[0] if _DATE.match(names[0]) else None
 
 
 def _counts(cells: list[str]) -> bool:

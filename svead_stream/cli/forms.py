@@ -58,7 +58,7 @@ class NumberForm(NamedTuple):
 
     def plain(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
         """Cells as numbers are usually written; those of another form stay as they are."""
-        texts = _with_hyphen(pc.utf8_trim_whitespace(cells))
+        texts = _with_usual_minus(pc.utf8_trim_whitespace(cells))
         if self.is_truth:
             words = pc.utf8_lower(texts)
             for word, number in _TRUTH.items():
@@ -142,9 +142,11 @@ class Forms:
         return ("." if self._source.delimiter == "," else ","), False
 
 
-def _with_hyphen(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Numbers with the minus of the keyboard."""
-    return pc.replace_substring(texts, "−", "-")
+def _with_usual_minus(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers with the minus of the keyboard, before them: `−5`, and `5-`, `(5)` and `-$5` as accounts have it."""
+    texts = pc.replace_substring(texts, "−", "-")
+    texts = pc.replace_substring_regex(texts, r"^(?:\((.*\d.*)\)|([^-]*\d[^-]*)-)$", r"-\1\2")
+    return pc.replace_substring_regex(texts, rf"^-\s*({_CURRENCY})", r"\1-")
 
 
 def _is_plain(texts: pa.ChunkedArray) -> bool:
@@ -158,7 +160,7 @@ def _is_plain(texts: pa.ChunkedArray) -> bool:
 def _form(texts: pa.ChunkedArray) -> NumberForm | None:
     """How nearly all of some cells are written; None if they are no numbers. The decimal sign may be unsure."""
     enough = NEARLY_ALL * len(texts)
-    texts = _with_hyphen(texts)
+    texts = _with_usual_minus(texts)
     if sum(pc.equal(pc.utf8_lower(texts), word).to_pylist().count(True) for word in _TRUTH) >= enough:
         return NumberForm(_NONE, is_truth=True)
     parts = pc.extract_regex(texts, _WITH_UNIT).combine_chunks()

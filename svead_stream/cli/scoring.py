@@ -84,7 +84,9 @@ class Scorer:
             there = ", ".join(batch.table.column_names[:10])
             if self.columns.known:
                 raise DataError(f"{name}: none of the model's features is among its columns ({there})")
-            raise DataError(f"{name}: no column of numbers to use among {there}; --one-hot makes features of text")
+            is_one = batch.table.num_columns == 1
+            remedy = "if it is several, --delimiter tells them apart" if is_one else "--one-hot makes features of text"
+            raise DataError(f"{name}: no column of numbers to use among {there}; {remedy}")
         times = self.columns.times(batch)
         self._make_room(features.num_columns)
         self._settle(times)

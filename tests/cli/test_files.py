@@ -168,6 +168,24 @@ FILES = {
     "nothing": refused("", "is empty: there is not even a header"),
     "a header alone": refused("a,b\n", "no rows to score"),
     "names that come twice": refused("a,a\n1,2\n", "two columns are named 'a'"),
+    "no header, and the same word twice": refused("M,3,M\nM,4,M\n", "say --no-header if it has none"),
+    "rows that begin with numbers of their own, as R writes them": File(
+        '"a","b"\n' + "".join(f'"{i}",{a},{b}\n' for i, (a, b) in enumerate(ROWS, 1)),
+        [{"column1": i} | row for i, row in enumerate(AB, 1)],
+    ),
+    "rows that begin with names of their own, apart by spaces": File(
+        '"a" "b"\n' + "".join(f'"Nr. {i}" {a} {b}\n' for i, (a, b) in enumerate(ROWS)),
+        [{"column1": f"Nr. {i}"} | row for i, row in enumerate(AB)],
+    ),
+    "decimal commas that make more cells": File(
+        "a,b\n" + "1,5,2\n" * 3 + "2,5\n", [{"a": 2, "b": 5}], rejects=(2, 3, 4)
+    ),
+    "one cell a line, of text": refused("up\n1:2\n3:4\n", "if it is several, --delimiter tells them apart"),
+    "words and numbers without a header": File(
+        "x1,1.5,3\nx2,2.5,1\nx3,0.5,4\n",
+        [{"1.5": 2.5}, {"1.5": 0.5}],
+        says="'1.5' looks like a value (--no-header",
+    ),
     "text and no numbers": refused("name\nx\ny\n", "no column of numbers to use among name"),
     "a separator of two signs": refused(CSV, "is not a single character of ASCII", "--delimiter", "::"),
     "the separator in a first line for Excel": File("sep=;\n" + CSV.replace(",", ";")),
@@ -228,6 +246,11 @@ FILES = {
         "x;b\n1.5 m;0,5\n2.25 m;1,5\n", columns(x=[1.5, 2.25], b=[0.5, 1.5])
     ),
     "a minus of its own": File(with_column(["\u22121.5", "2.5"]), x(-1.5, 2.5)),
+    "minus as accounts have it": File(
+        "x;b\n1.234,50-;(5)\n7,25;-$6\n-1,5;$7\n",
+        columns(x=[-1234.5, 7.25, -1.5], b=[-5, -6, 7]),
+        says="in x is read as",
+    ),
     "units": File(
         "t,w,p,c\n20 °C,3.5kg,12%,$5\n-1.5 °C,4kg,9%,$6.25\n",
         columns(t=[20, -1.5], w=[3.5, 4], p=[12, 9], c=[5, 6.25]),
@@ -237,7 +260,7 @@ FILES = {
         with_column(["5 s", "3 ms", "2 min"]), [{"x": "5 s"}, {"x": "3 ms"}, {"x": "2 min"}]
     ),
     "words for missing values among numbers": File(
-        with_column(["1", "-", ".", "--", "missing", "n.a.", "<NA>", "nil", "#DIV/0!", "#VALUE!", "NA", "", "2"]),
+        with_column(["1", "-", ".", "--", "missing", "n.a.", "<NA>", "\\N", "#DIV/0!", "#VALUE!", "NA", "", "2"]),
         x(1, *[None] * 11, 2),
     ),
     "words for missing values among text stay as they are": File(
