@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import csv
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -69,13 +70,14 @@ class Choice(click.Choice):  # type: ignore[type-arg,unused-ignore]
 
 
 class Names(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Names separated by commas."""
+    """Names separated by commas; one that holds a comma stands between double quotes, as in a CSV."""
 
     name = "names"
     envvar_list_splitter = ","
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        return tuple(part.strip() for part in str(value).split(",") if part.strip())
+        names = next(csv.reader([str(value)], skipinitialspace=True), [])
+        return tuple(name.strip() for name in names if name.strip())
 
 
 def old_spelling(option: str, command: click.Command) -> str | None:

@@ -318,3 +318,8 @@ def test_how_rows_are_cut_into_batches_changes_neither_times_nor_features(cuts: 
     assert np.flatnonzero(np.isnan(times)).tolist() == [100]
     np.testing.assert_array_equal(np.concatenate([cut.times(part) for part, _ in parts]), times)
     assert cut.left_out == whole.left_out
+
+
+def test_names_with_commas_stand_between_quotes(run: Any) -> None:
+    result = run("score", "-", "-f", '"heat, outside",load', stdin=b'"heat, outside",load,x\n1,2,3\n')
+    assert result.err.startswith("using heat, outside, load\n")
