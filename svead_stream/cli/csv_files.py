@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from svead_stream.cli.sources import Block, Source
 from svead_stream.cli.words import counted
 
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "-NaN", "NULL", "null", "None", "none", "?"]
-_MISSING_WORDS = [word.encode() for word in _MISSING if word]
+_MISSING_CELLS = [word.encode() or b'""' for word in _MISSING]  # empty text is missing too
 
 
 def read(source: Source, options: CsvOptions, end: Callable[[], bool] | None, first_rows: int) -> Iterator[Batch]:
@@ -63,16 +64,15 @@ def _parse(source: Source, block: Block, dialect: Dialect, skip: int) -> Batch:
         rejects.append(Reject(source.name, block.first_line + row.number - 1, reason, text))
         return "skip"
 
-    table = _table(data, dialect, skip, _MISSING, set_aside)
+    table = _table(data, dialect, skip, False, set_aside)
     rows = np.arange(1 + skip, table.num_rows + len(broken) + 1 + skip)
     if broken:
         rows = np.setdiff1d(rows, broken)
     lines = block.first_line - 1 + rows
-    if is_text:
-        table, plain = _as_it_stood(data, dialect, skip, table)
-        batch = Batch(table, lines, None, rejects, plain)
-    else:
-        batch = _set_bad_text_aside(source, table, lines, rejects, dialect.delimiter)
+    table, plain = _as_it_stood(data, dialect, skip, table)
+    batch = Batch(table, lines, None, rejects, plain)
+    if not is_text:
+        batch = _set_bad_text_aside(source, batch, dialect.delimiter)
     empty = _empty_rows(batch.readable)
     return batch.without(empty) if empty.any() else batch
 
@@ -81,7 +81,7 @@ def _table(
     data: bytes,
     dialect: Dialect,
     skip: int,
-    missing: list[str],
+    is_as_it_stood: bool,
     set_aside: Callable[[Any], str],
     names: list[str] | None = None,
 ) -> pa.Table:
@@ -102,8 +102,9 @@ def _table(
         convert_options=pa.csv.ConvertOptions(
             column_types=dict.fromkeys(dialect.names, pa.string()),
             include_columns=names,
-            null_values=missing,
+            null_values=[""] if is_as_it_stood else _MISSING,
             strings_can_be_null=True,
+            quoted_strings_can_be_null=not is_as_it_stood,
             check_utf8=False,  # looked at before
         ),
     )
@@ -115,31 +116,30 @@ def _as_it_stood(
     """The table with what stood for missing values, and the columns without."""
     columns = dict(zip(dialect.names, table.columns, strict=True))
     with_missing = {name: cells for name, cells in columns.items() if cells.null_count}
-    if not with_missing or not any(word in data for word in _MISSING_WORDS):
+    if not with_missing or not any(cell in data for cell in _MISSING_CELLS):
         return table, {}
-    written = _table(data, dialect, skip, [""], lambda row: "skip", list(with_missing))
+    written = _table(data, dialect, skip, True, lambda row: "skip", list(with_missing))
     plain = {name: cells for name, cells in with_missing.items() if written[name].null_count < cells.null_count}
     return pa.table(columns | {name: written[name] for name in plain}), plain
 
 
-def _set_bad_text_aside(
-    source: Source, table: pa.Table, lines: npt.NDArray[np.int64], rejects: list[Reject], delimiter: str
-) -> Batch:
-    """The rows that are text, of a table that was read as Latin-1."""
-    columns = [_as_bytes(cells) for cells in table.columns]
-    rows = list(zip(*columns, strict=True))
+def _set_bad_text_aside(source: Source, batch: Batch, delimiter: str) -> Batch:
+    """The rows that are text, of a batch that was read as Latin-1."""
+    rows = list(zip(*map(_as_bytes, batch.table.columns), strict=True))
     bad = np.array([not all(cell is None or is_utf8(cell) for cell in row) for row in rows], dtype=np.bool_)
     named = "UTF-8" if source.encoding == "utf-8" else source.encoding
     for i in np.flatnonzero(bad).tolist():
         text = delimiter.join((cell or b"").decode("utf-8", "backslashreplace") for cell in rows[i])
-        rejects.append(Reject(source.name, int(lines[i]), f"is not {named} text", text))
+        batch.rejects.append(Reject(source.name, int(batch.lines[i]), f"is not {named} text", text))
     if bad.sum() >= BAD_LINES and source.encoding == "utf-8":
         source.say(f"{source.name} has rows that are not UTF-8: --encoding cp1252, or whatever it is, reads them")
-    restored = {
-        name: pa.array([cell for cell, is_bad in zip(column, bad, strict=True) if not is_bad], pa.binary())
-        for name, column in zip(table.column_names, columns, strict=True)
-    }
-    return Batch(pa.table(restored).cast(table.schema), lines[~bad], None, rejects)
+    batch = batch.without(bad)
+    table = pa.table([_restored(cells) for cells in batch.table.columns], batch.table.column_names)
+    return replace(batch, table=table, plain={name: _restored(cells) for name, cells in batch.plain.items()})
+
+
+def _restored(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(_as_bytes(cells), pa.binary())]).cast(pa.string())
 
 
 def _as_bytes(cells: pa.ChunkedArray) -> list[bytes | None]:

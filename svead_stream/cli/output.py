@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -12,9 +13,10 @@ from typing import Any
 
 import click
 import pyarrow as pa
-import pyarrow.csv
+import pyarrow.compute as pc
 
 from svead_stream.cli.cell_texts import dumps, flat, json_rows
+from svead_stream.cli.cells import is_text
 from svead_stream.cli.drafts import writing
 from svead_stream.cli.errors import DataError
 from svead_stream.cli.tables import Batch
@@ -168,21 +170,21 @@ def _csv_line(cells: Sequence[str], delimiter: str) -> bytes:
 
 
 def _as_csv(table: pa.Table, delimiter: str) -> bytes:
-    """Rows without a header, quoted only where a cell of the batch needs it, and in the last column, which is JSON."""
-    try:
-        lines = _written(table.select(table.column_names[:-1]), delimiter, "none").split(b"\n")[:-1]
-    except pa.ArrowInvalid:
-        return _written(table, delimiter, "needed")
-    end = delimiter.encode()
-    texts = ["" if text is None else '"' + text.replace('"', '""') + '"' for text in table.column(-1).to_pylist()]
-    return b"".join([line + end + text.encode() + b"\n" for line, text in zip(lines, texts, strict=True)])
+    """Rows without a header. Cells are quoted that need it, and empty text, which is not a missing value."""
+    cells = [_quoted(column, delimiter) for column in table.columns]
+    lines = pc.binary_join_element_wise(*cells, delimiter, null_handling="replace", null_replacement="")
+    return "".join([line + "\n" for line in lines.to_pylist()]).encode()
 
 
-def _written(table: pa.Table, delimiter: str, quoting: str) -> bytes:
-    sink = pa.BufferOutputStream()
-    pa.csv.write_csv(table, sink, pa.csv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style=quoting))
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+def _quoted(cells: pa.ChunkedArray, delimiter: str) -> pa.ChunkedArray:
+    texts = pc.cast(cells, pa.string())
+    if not is_text(cells.type):
+        return texts
+    in_need = pc.match_substring_regex(texts, rf'^$|["\r\n{re.escape(delimiter)}]')
+    if not pc.any(in_need).as_py():
+        return texts
+    quoted = pc.binary_join_element_wise('"', pc.replace_substring(texts, '"', '""'), '"', "")
+    return pc.if_else(in_need, quoted, texts)
 
 
 def _in_order(table: pa.Table, names: list[str], path: str) -> pa.Table:

@@ -189,6 +189,32 @@ def test_from_json_lines_to_json_lines_rows_are_as_they_stood(run: Any, rows: li
     ]
 
 
+def test_a_cell_of_a_csv_has_quotes_only_if_it_needs_them_and_empty_text_is_not_missing(run: Any) -> None:
+    lines = ['1,"",,NA', '2,,"",a', '3,"x, y","say ""it""",b c', "4,-, ,d"]
+    result = run("score", "-", stdin="\n".join(["x,a,b,c", *lines]).encode())
+    assert [line.split(",0,1,")[0] for line in result.lines[1:]] == lines
+    result = run("score", "-", stdin="\n".join(["x,a,b,c", *lines]).encode() + b"\n5,\xff,,\n6,1,,NA\n")
+    assert [line.split(",0,1,")[0] for line in result.lines[1:]] == [*lines, "6,1,,NA"]
+
+
+def test_what_json_and_csv_have_no_type_for_is_text(run: Any) -> None:
+    cells = {
+        "x": [1, 2],
+        "raw": [b"ab", b"\xff"],
+        "many": pa.array([[Decimal("1.50"), None], None], pa.list_(pa.decimal128(9, 2))),
+        "when": pa.array([datetime(2026, 3, 1, 12), None], pa.timestamp("s", "Europe/Zurich")),
+        "inner": [[{"at": datetime(2026, 3, 1), "n": 1.0}, None], []],
+    }
+    data = as_parquet(pa.table(cells))
+    result = run("score", "-", "--output-format", "jsonl", stdin=data)
+    start = '{"x":1,"raw":"ab","many":[1.50,null],"when":"2026-03-01T13:00:00.000+01:00",'
+    assert result.lines[0].startswith(start + '"inner":[{"at":"2026-03-01T00:00:00.000000","n":1.0},null]')
+    assert result.lines[1].startswith(r'{"x":2,"raw":"\\xff","many":null,"when":null,"inner":[]')
+    result = run("score", "-", "--output-format", "csv", stdin=data)
+    assert result.lines[1].startswith('1,ab,"[1.50,null]",2026-03-01 13:00:00.000+0100,"[{""at"":""2026-')
+    assert result.lines[2].startswith(r"2,\xff,,,[],")
+
+
 @pytest.mark.parametrize("format", ["csv", "parquet"])
 def test_times_in_json_lines_stay_as_they_stood(run: Any, format: str) -> None:
     times = ["2026-03-01T12:00:00+02:00", "2026-03-02", "2026-03-03T01:02:03.5Z"]
