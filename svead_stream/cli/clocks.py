@@ -27,6 +27,7 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: numbers in bet
 _FIRST_DENSE = 19_900_101  # the first of these days as a number, so that few columns are read as dates
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _HALF = 0.5  # of the cells of a column that the user calls a clock
+_SAMPLE = 100  # cells, of which one at least must be a date if the column is a clock
 _FEW = 10  # numbers of which it cannot be said yet whether they go forward
 _SUMS = {"bytes", "octets", "packets", "total", "count", "counter", "sum"}  # they go forward too
 
@@ -136,13 +137,16 @@ def _moves_like_time(values: npt.NDArray[np.float64], name: str) -> bool:
 
 
 def _find_form(texts: pa.ChunkedArray, enough: float) -> Kind | None:
-    found = {form: dates.read(texts, form) for form in dates.FORMS}
+    forms = dates.possible(texts.take(np.linspace(0, len(texts) - 1, _SAMPLE).astype(int)).to_pylist())
+    if not forms:
+        return None
+    found = {form: dates.read(texts, form) for form in forms}
     shares = {form: 1 - np.isnan(seconds).mean() for form, seconds in found.items()}
     best = max(shares, key=shares.__getitem__)
     if shares[best] < enough:
         return None
     month_first, day_first = dates.MONTH_FIRST, dates.DAY_FIRST
-    if shares[best] == shares[month_first] == shares[day_first]:  # no number above 12 settles the order
+    if shares[best] == shares.get(month_first) == shares.get(day_first):  # no number above 12 settles the order
         # In a log the right order goes from day to day, the wrong one from month to month; bare dates may be monthly.
         by_month, by_day = (np.nansum(np.abs(np.diff(found[form]))) for form in (month_first, day_first))
         if by_month != by_day and pc.any(pc.match_substring(texts, ":")).as_py():

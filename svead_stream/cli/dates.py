@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -32,7 +35,21 @@ FORMS = {
     DENSE: rf"(?P<year>\d{{4}})(?P<month>\d{{2}})(?P<day>\d{{2}})(?:t?{_DENSE_CLOCK})?",
 }
 
+_PATTERNS = {form: re.compile(rf"(?i)\s*{pattern}\s*") for form, pattern in FORMS.items()}
+
 Parts = dict[str, pa.Array]
+
+
+def possible(texts: Sequence[str]) -> list[str]:
+    """The forms that any of some texts has. Of most columns none has any, and Arrow needs long to make this pattern.
+
+    Parameters
+    ----------
+    texts
+        Some cells of a column.
+
+    """
+    return [form for form, pattern in _PATTERNS.items() if any(map(pattern.fullmatch, texts))]
 
 
 def read(texts: pa.ChunkedArray, form: str) -> npt.NDArray[np.float64]:

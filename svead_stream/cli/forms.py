@@ -17,12 +17,12 @@ from svead_stream.cli.sources import Source
 from svead_stream.cli.words import listed
 
 _SIGN, _EXPONENT = r"[+-]?", r"(?:[eE][+-]?\d+)?"
-_THIN = r" '’\x{00A0}\x{202F}"  # between thousands, besides . and ,
+_THIN = " '’\u00a0\u202f"  # between thousands, besides . and ,
 _ANY = rf"{_SIGN}(?:\d(?:[\d.,{_THIN}]*\d)?[.,]?|[.,]\d+){_EXPONENT}"
-_LETTER = r"[\pL%‰°µμΩ²³$€£¥₹₽₩]"
+_LETTER = r"(?:[^\W\d_]|[%‰°µμΩ²³$€£¥₹₽₩])"
 _UNIT = rf"{_LETTER}(?:{_LETTER}|[/·*^23]){{0,11}}"
 _CURRENCY = r"[$€£¥₹₽₩]|[A-Z]{3} "
-_WITH_UNIT = rf"^(?P<before>{_CURRENCY})?\s*(?P<number>{_ANY})\s*(?P<after>{_UNIT})?$"
+_WITH_UNIT = re.compile(rf"({_CURRENCY})?\s*{_ANY}\s*({_UNIT})?")  # Arrow would take longer to compile it than to match
 _UNSURE = "?"  # a decimal sign that cannot be told from one between thousands
 _NONE = ""  # in whole numbers and words
 _TRUTH = {"true": "1", "yes": "1", "false": "0", "no": "0"}
@@ -163,9 +163,8 @@ def _form(texts: pa.ChunkedArray) -> NumberForm | None:
     texts = _with_usual_minus(texts)
     if sum(pc.equal(pc.utf8_lower(texts), word).to_pylist().count(True) for word in _TRUTH) >= enough:
         return NumberForm(_NONE, is_truth=True)
-    parts = pc.extract_regex(texts, _WITH_UNIT).combine_chunks()
-    before, after = (pc.fill_null(parts.field(i), "") for i in (0, 2))
-    units = Counter(zip(before.to_pylist(), after.to_pylist(), strict=True))
+    found = [_WITH_UNIT.fullmatch(text) for text in texts.to_pylist()]
+    units = Counter(("", "") if one is None else (one[1] or "", one[2] or "") for one in found)
     bare = units.pop(("", ""), 0)
     unit, n = units.most_common(1)[0] if units else (("", ""), 0)
     form = NumberForm(_UNSURE, *unit) if n > bare else NumberForm(_UNSURE)
