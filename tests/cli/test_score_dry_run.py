@@ -87,3 +87,8 @@ def test_numbers_that_are_written_otherwise_are_numbers(run: Any) -> None:
         "score", "-", "--dry-run", "-x", "wet", "--encoding", "latin-1", stdin=("a;b;wet\n" + rows).encode("latin-1")
     )
     assert [line.split()[1] for line in result.lines[1:4]] == ["float", "integer", "text"]
+
+
+def test_the_first_moment_of_a_clock_is_shown(run: Any) -> None:
+    result = run("score", "-", "--time", "s", "--dry-run", stdin=b"s,x\n0,5\n0.5,6\n,7\n1,7\n")
+    assert [line.split()[1] for line in result.lines[4:]] == ["time", "0.0", "0.5", "missing", "1.0"]
