@@ -19,22 +19,12 @@ from svead_stream.cli.cell_texts import dumps, flat, json_rows
 from svead_stream.cli.cells import is_text
 from svead_stream.cli.drafts import writing
 from svead_stream.cli.errors import DataError
+from svead_stream.cli.sources import FORMATS
 from svead_stream.cli.tables import Batch
 from svead_stream.cli.typed_file import TypedFile
 from svead_stream.record import FIELDS, Verdicts, top_features
 
 _TOP_FEATURES = pa.list_(pa.struct([("feature", pa.string()), ("share", pa.float64())]))
-_FORMATS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "jsonl",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-}
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
@@ -46,7 +36,7 @@ def _suffixes(path: str) -> tuple[str, str]:
 
 def output_format(path: str, asked: str | None, input_format: str) -> str:
     """As asked, or by the name of the file, or that of the input."""
-    return asked or _FORMATS.get(_suffixes(path)[0], input_format)
+    return asked or FORMATS.get(_suffixes(path)[0], input_format)
 
 
 def output_delimiter(path: str, input_delimiter: str) -> str:

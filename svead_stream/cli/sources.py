@@ -39,7 +39,7 @@ _MAGIC = {
 }
 _COMPRESSED = {".gz", ".bz2", ".zst", ".lz4", ".xz", ".zip"}
 _TO_STDOUT = ("--output", "--incidents")  # what - stands for there; elsewhere it would be the name of a file
-_FORMATS = {
+FORMATS = {  # by the ends of names, also of what is written
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
@@ -230,7 +230,7 @@ class Source:
         suffixes = [s.lower() for s in Path(self._inner).suffixes]
         if suffixes and suffixes[-1] in _COMPRESSED:
             suffixes.pop()
-        named = _FORMATS.get(suffixes[-1]) if suffixes else None
+        named = FORMATS.get(suffixes[-1]) if suffixes else None
         if named in ("parquet", "arrow"):
             return named
         start = self.peek()
