@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import click
@@ -63,6 +64,7 @@ def score(ctx: click.Context, /, **options: Any) -> int:
         for line in dry_run.lines(run, options["files"][0]):
             click.echo(line)
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: no drafts of files stay behind
     try:
         run.files(options["files"])
         run.finish()

@@ -116,7 +116,10 @@ def test_rows_leave_a_pipe_before_it_is_closed(sensors: Path) -> None:
     assert process.returncode == 0
 
 
-def test_an_interruption_leaves_complete_files_and_no_model(sensors: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_complete_files_and_no_model(
+    sensors: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     out, model = tmp_path / "out.parquet", tmp_path / "model"
     process = start("score", "-", "-o", out, "--save", model, "--report", tmp_path / "report.html")
     assert process.stdin
@@ -126,7 +129,7 @@ def test_an_interruption_leaves_complete_files_and_no_model(sensors: Path, tmp_p
         assert not out.exists()
         assert process.poll() is None
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == 130
     told = re.search(
