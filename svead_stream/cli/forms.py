@@ -23,6 +23,8 @@ _LETTER = r"(?:[^\W\d_]|[%‰°µμΩ²³$€£¥₹₽₩])"
 _UNIT = rf"{_LETTER}(?:{_LETTER}|[/·*^23]){{0,11}}"
 _CURRENCY = r"[$€£¥₹₽₩]|[A-Z]{3} "
 _WITH_UNIT = re.compile(rf"({_CURRENCY})?\s*{_ANY}\s*({_UNIT})?")  # Arrow would take longer to compile it than to match
+_GROUPED_OR_SMALL = re.compile(r"[+-]?(\d{1,3}|[1-9]\d{0,2}\.\d{3})")
+_FEW = 20
 _UNSURE = "?"  # a decimal sign that cannot be told from one between thousands
 _NONE = ""  # in whole numbers and words
 _TRUTH = {"true": "1", "yes": "1", "false": "0", "no": "0"}
@@ -128,6 +130,15 @@ class Forms:
         if said:
             doubt = "" if is_sure else "; --decimal . or , tells whether that is right"
             self._source.say(f"{self._source.name}: {listed(said, 4)}{doubt}")
+        grouped = (
+            [] if self._decimal or sign == "," else [name for name, texts in usual.items() if _may_be_grouped(texts)]
+        )
+        if grouped:
+            shown = first[grouped[0]].filter(pc.match_substring(first[grouped[0]], "."))[0].as_py()
+            names = listed(grouped, 4)
+            self._source.say(
+                f"{self._source.name}: {shown!r} in {names} is read as a fraction; --decimal , makes it whole"
+            )
 
     def _sign_of_all(self, found: set[str], usual: dict[str, pa.ChunkedArray]) -> tuple[str, bool]:
         """The decimal sign of the source, and whether that is sure: `1,234` alone may be a fraction or thousands."""
@@ -146,7 +157,7 @@ def _with_usual_minus(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     """Numbers with the minus of the keyboard, before them: `−5`, and `5-`, `(5)` and `-$5` as accounts have it."""
     texts = pc.replace_substring(texts, "−", "-")
     texts = pc.replace_substring_regex(texts, r"^(?:\((.*\d.*)\)|([^-]*\d[^-]*)-)$", r"-\1\2")
-    return pc.replace_substring_regex(texts, rf"^-\s*({_CURRENCY})", r"\1-")
+    return pc.replace_substring_regex(texts, rf"^-\s*({_CURRENCY})\s*", r"\1-")
 
 
 def _is_plain(texts: pa.ChunkedArray) -> bool:
@@ -201,6 +212,16 @@ def _with_decimal(form: NumberForm, sign: str, asked: str | None) -> NumberForm:
 def _is_grouped_or_whole(texts: pa.ChunkedArray) -> bool:
     """Whether plain numbers would also be numbers if the point stood between thousands."""
     return _n_matching(texts, _PATTERNS[","]) == len(texts)
+
+
+def _may_be_grouped(texts: pa.ChunkedArray) -> bool:
+    """Whether plain numbers look as if the point stood between thousands: 950 and 1.200, but neither 0.125 nor 1.5."""
+    start = texts.slice(0, _FEW).to_pylist()  # most columns need no second look
+    if not all(map(_GROUPED_OR_SMALL.fullmatch, start)):
+        return False
+    cells = start if len(texts) <= _FEW else texts.to_pylist()
+    n_points = sum("." in cell for cell in cells)
+    return 0 < n_points < len(cells) and all(map(_GROUPED_OR_SMALL.fullmatch, cells))
 
 
 def _is_grouped(texts: pa.ChunkedArray) -> bool:

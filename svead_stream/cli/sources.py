@@ -185,8 +185,8 @@ class Source:
     def _has_lines(self, n: int) -> bool:
         ahead = self._peeked
         n_found = ahead.count(b"\n") or ahead[:-1].count(b"\r")
-        is_array = ahead[:BLOCK].lstrip().startswith(b"[")  # of JSON, which needs no lines
-        return n_found >= n or len(ahead) >= (BLOCK if n_found or is_array else _LONGEST_ROW)
+        is_json = ahead[:BLOCK].lstrip().startswith((b"[", b"{"))  # which needs no lines
+        return n_found >= n or len(ahead) >= (BLOCK if n_found or is_json else _LONGEST_ROW)
 
     def _settle_encoding(self) -> None:
         if self._asked is not None:

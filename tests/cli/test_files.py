@@ -238,6 +238,11 @@ FILES = {
     "points between thousands beside decimal commas": File(
         "x;b\n1.234;0,5\n2.345;1,5\n", columns(x=[1234, 2345], b=[0.5, 1.5])
     ),
+    "points that may be between thousands": File(
+        with_column(["950", "1.200", "12.000"], ";"),
+        x(950, 1.2, 12),
+        says="'1.200' in x is read as a fraction; --decimal ,",
+    ),
     "thousands with spaces": File(with_column(["1 234", "12 345,5", "1\u00a0000"], ";"), x(1234, 12345.5, 1000)),
     "addresses that could be thousands": File(
         with_column(["192.168.100.200", "192.168.100.201"]), columns(x=["192.168.100.200", "192.168.100.201"])
@@ -247,7 +252,7 @@ FILES = {
     ),
     "a minus of its own": File(with_column(["\u22121.5", "2.5"]), x(-1.5, 2.5)),
     "minus as accounts have it": File(
-        "x;b\n1.234,50-;(5)\n7,25;-$6\n-1,5;$7\n",
+        "x;b\n1.234,50-;(5)\n7,25;($ 6)\n-1,5;$7\n",
         columns(x=[-1234.5, 7.25, -1.5], b=[-5, -6, 7]),
         says="in x is read as",
     ),
