@@ -225,7 +225,7 @@ class Record:
         return recorder.to_json() | {
             "title": f"{options.group}: {', '.join(options.input)}",
             "seconds": max(time.monotonic() - self._began, 1e-9),
-            "written": time.strftime("%Y-%m-%d %H:%M"),
+            "written": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "measured": None,
             "answers": False,  # they come by the feedback topic
             "settings": {name: _plain(value) for name, value in settings.items() if not isinstance(value, dict)},

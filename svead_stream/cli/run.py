@@ -291,7 +291,7 @@ class Run:
         return self.incidents.so_far(self.recorder, self._true_incidents).to_json() | {
             "title": ", ".join(Path(name).name for name in self.options["files"]),
             "seconds": max(self.progress.seconds, 1e-9),
-            "written": time.strftime("%Y-%m-%d %H:%M"),
+            "written": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "measured": None if self.measures is None else self.measures.result(),
             "settings": self._settings(),
             "made": self.recording.made(self.rejects.count),

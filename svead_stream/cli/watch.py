@@ -94,6 +94,7 @@ class _Patience:
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._is_over = False
+        self.is_told = False  # that the first rows are waited for
         self.renew()
 
     def renew(self) -> None:
@@ -106,7 +107,11 @@ class _Patience:
         return self._is_over
 
 
-def _has_ended(source: Any, patience: _Patience, page: Any) -> bool:
+def _has_ended(run: Any, source: Any, patience: _Patience, page: Any) -> bool:
+    """Called whenever there is no more to read for now."""
+    if run.first_rows and not patience.is_told:
+        run.tell(f"waiting until {source.name} has {run.first_rows} rows, which decide what its columns are")
+        patience.is_told = True
     if page is not None:
         page.update()
     return patience.is_over or source.wait()
@@ -128,7 +133,8 @@ def _follow(run: Any, notifier: Any, page: Any, options: dict[str, Any]) -> None
         history = (source.size or 0) if first else 0
         first = False
         try:
-            for batch in read(source, format, run.csv, partial(_has_ended, source, patience, page), run.first_rows):
+            has_ended = partial(_has_ended, run, source, patience, page)
+            for batch in read(source, format, run.csv, has_ended, run.first_rows):
                 old = source.n_read <= history
                 prepared = run.prepare(source.name, batch)
                 with unbroken():

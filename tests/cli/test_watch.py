@@ -61,6 +61,7 @@ def test_a_file_may_begin_with_nothing_or_half_a_header_and_come_row_by_row(
         options = ["--incident-rate", "20/day", "--memory", "10d", "--hold-off", "10m", "--save", saved]
         result = follow(start, [*([rest] if rest else []), *numbered[:300], "".join(numbered[300:])], *options)
         assert result.code == 0, result.err
+        assert result.err.count("growing.csv has 100 rows") == 1
         model = svead_stream.load(saved)
         assert sorted(model.detector.feature_names_) == ["heat", "load"]  # neither the clock nor the row number
         assert (model.n_seen_, model.detector.memory) == (1_000, 14_400)
