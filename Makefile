@@ -40,4 +40,4 @@ docs: .venv/ready
 
 clean:
 	find svead_stream -name "*.nb[ci]" -delete
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage results site
+	rm -rf svead_stream/kernels/objects .venv .pytest_cache .mypy_cache .ruff_cache .coverage results site
