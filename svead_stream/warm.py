@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba.core import event
 
-from svead_stream.kernels.precompiled import BUILT_FOR, kinds_here
+from svead_stream.kernels.precompiled import BUILT_FOR, kinds_here, remove_old
 
 
 def warm_up(one_by_one: bool = True) -> None:
@@ -46,6 +46,7 @@ def warm_up(one_by_one: bool = True) -> None:
 
 def precompile() -> None:
     """Compile into the package what is not there yet, for all kinds of processors of which this is one."""
+    remove_old()
     command = [sys.executable, "-c", "from svead_stream.warm import run_all_kernels; run_all_kernels()"]
     running = []
     for kind in kinds_here():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import tempfile
@@ -17,22 +16,11 @@ from numba import types
 from numba.core.caching import IndexDataCacheFile
 from numba.core.registry import CPUDispatcher
 
-from svead_stream.kernels.precompiled import BUILT_FOR, Precompiled
+from svead_stream.kernels.precompiled import BUILT_FOR, SOURCES, Precompiled
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _config: Any = numba.config
-
-
-def _digest() -> str:
-    """Of the sources of all kernels."""
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-_DIGEST = _digest()
 
 
 class _Part(CPUDispatcher):
@@ -80,7 +68,7 @@ class _Cache:
     """Where a kernel comes from, as its dispatcher asks for it: from the package, else from the disk."""
 
     def __init__(self, function: Any, on_disk: Any) -> None:
-        self.precompiled = Precompiled(function, _DIGEST)
+        self.precompiled = Precompiled(function)
         self.on_disk = on_disk
         self.cache_path = on_disk.cache_path
         self.flush = on_disk.flush
@@ -106,8 +94,8 @@ def _keep(compiled: Any) -> None:
     on_disk = compiled._cache
     try:
         if on_disk.cache_path is not None:
-            base = f"{on_disk._impl.filename_base}.{_DIGEST}"
-            on_disk._cache_file = IndexDataCacheFile(on_disk._cache_path, base, _DIGEST)
+            base = f"{on_disk._impl.filename_base}.{SOURCES}"
+            on_disk._cache_file = IndexDataCacheFile(on_disk._cache_path, base, SOURCES)
         compiled._cache = _Cache(compiled.py_func, on_disk)
     except (AttributeError, TypeError) as error:
         raise ImportError(

@@ -6,6 +6,7 @@ compiled where they run; scores are the same bit for bit.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from functools import cache
@@ -27,6 +28,17 @@ KINDS = {"x86-64-v4": _V4, "x86-64-v3": _V3}  # LLVM's names, and what a process
 _config: Any = numba.config
 
 
+def _sources() -> str:
+    """What changes with the source of any kernel."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+SOURCES = _sources()
+
+
 def kinds_for(features: str) -> list[str]:
     """The kinds that fit a processor with these features, as LLVM lists them: `+fma,-sha`."""
     has = {name[1:] for name in features.split(",") if name.startswith("+")}
@@ -46,15 +58,14 @@ def kinds_here() -> list[str]:
 
 
 class Precompiled:
-    """What there is of one kernel; Numba's files tell other releases of Numba and other sources apart."""
+    """What there is of one kernel. Numba's files tell other releases of Numba apart, their names the rest."""
 
-    def __init__(self, function: Any, sources: str) -> None:
-        self.name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}"
-        self.sources = sources
+    def __init__(self, function: Any) -> None:
+        self.name = f"{function.__module__}.{function.__qualname__}.{sys.implementation.cache_tag}.{SOURCES}"
         self.folders = [FOLDER / kind for kind in kinds_here()]
 
     def _file(self, folder: Path) -> IndexDataCacheFile:
-        return IndexDataCacheFile(str(folder), self.name, self.sources)
+        return IndexDataCacheFile(str(folder), self.name, SOURCES)
 
     def load(self, signature: Any, context: Any) -> Any:
         """The kernel for arguments of these types, or None."""
@@ -68,3 +79,10 @@ class Precompiled:
         [folder] = self.folders
         folder.mkdir(parents=True, exist_ok=True)
         self._file(folder).save(signature, result._reduce())
+
+
+def remove_old() -> None:
+    """What was compiled of other sources than these."""
+    for file in FOLDER.rglob("*.nb[ic]"):
+        if SOURCES not in file.name:
+            file.unlink(missing_ok=True)
