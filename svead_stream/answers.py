@@ -224,7 +224,8 @@ def _trust(usual: Floats, answered: Floats, strength: Floats, is_anomaly: NDArra
     than confirmed anomalies do: what is wrong says little of what is right.
     """
     ranks = np.empty(answered.shape)
-    kernels.rank(np.sort(usual, axis=1), answered, ranks)
+    # in one piece, whatever it was cut from: other arrays would be of another type to the compiler
+    kernels.rank(np.sort(usual, axis=1), np.ascontiguousarray(answered), ranks)
     real, false = (np.minimum(strength, 1.0) * kind for kind in (is_anomaly, ~is_anomaly))
     balance = min(1.0, real.sum() / max(false.sum(), 1e-9))
     evidence = ranks @ (real - _FALSE_ALARMS * balance * false)

@@ -23,7 +23,7 @@ from svead_stream.clock import Clock, seconds_of, seconds_of_many
 from svead_stream.errors import SnapshotError, brief
 from svead_stream.features import check_event
 from svead_stream.frames import collected, records, table
-from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, check_detector, taking_answers
+from svead_stream.protocols import Detector, Explains, JudgesMany, ScoresMany, check_is_detector, taking_answers
 from svead_stream.ranks import Ranks, rules_for
 from svead_stream.record import Incident, Reasons, Verdict, Verdicts
 from svead_stream.spans import rate, span
@@ -139,7 +139,7 @@ class ConformalFilter(base.AnomalyFilter):
         hold_off: float | str | None = parameters.HOLD_OFF.default,
         burn_in: float | str = parameters.BURN_IN.default,
     ) -> None:
-        check_detector(detector)
+        check_is_detector(detector)
         if isinstance(detector, ConformalFilter):  # each has a window; a snapshot could hold many in a few bytes
             raise TypeError("the detector is a ConformalFilter itself: give the detector in it, or change its settings")
         self.detector = detector

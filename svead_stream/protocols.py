@@ -104,7 +104,7 @@ class Saveable(Protocol):
         ...
 
 
-def check_detector(detector: Any) -> None:
+def check_is_detector(detector: Any) -> None:
     """Raise a TypeError that says what to give in the place of what cannot be judged."""
     is_class = isinstance(detector, type)
     name = detector.__name__ if is_class else type(detector).__name__
