@@ -224,7 +224,8 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def cells_of(self, X: NDArray[np.floating], room: kernels.Scratch | None = None) -> F64:
         """Count, sum and maximum of distances in each cell over the rows of X; `merge_cells` adds such arrays up."""
         cells = np.zeros((*self.anchors_.shape[:2], 3))
-        kernels.run(X, self._geometry, room or kernels.scratch_for(self._geometry), cells, _NO_TABLE, np.empty(0))
+        room = room or kernels.scratch_for(self._geometry)
+        kernels.run(_in_rows(X), self._geometry, room, cells, _NO_TABLE, np.empty(0))
         return cells
 
     def scores_of(self, X: NDArray[np.floating], table: F64 | None = None) -> F64:
@@ -233,7 +234,7 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         scores = np.empty(len(X))
 
         def score(rows: slice, room: kernels.Scratch) -> None:
-            kernels.run(X[rows], self._geometry, room, _NO_CELLS, table, scores[rows])
+            kernels.run(_in_rows(X[rows]), self._geometry, room, _NO_CELLS, table, scores[rows])
 
         for _ in self._in_threads(len(X), "scores", score):
             pass
@@ -358,3 +359,8 @@ class SVEAD(OutlierMixin, BaseEstimator):  # type: ignore[misc]
 def _cores() -> int:
     """Cores that this process may use; all of them where the platform does not tell."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _in_rows(X: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The same row after row, a copy where it is not: to the compiler each order in memory is a type of its own."""
+    return np.require(X, requirements=["C", "W"])

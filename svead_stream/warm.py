@@ -70,7 +70,7 @@ def run_all_kernels() -> None:
     for is_anomaly in (True, False):
         judge.feedback_one({0: 100.0}, is_anomaly, teach=not is_anomaly)
     judge.judge_many(rows)
-    for value in range(64):
+    for value in range(256):  # until partitions are renewed
         judge.judge_one({0: float(value)})
     _ = ConformalFilter.from_bytes(judge.to_bytes()).burns_in
     for numbers in (rows, rows.astype(np.float32)):
